@@ -1,0 +1,123 @@
+//! A JSON text that only passes through.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{self, Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::Value;
+
+/// A text is not exactly one JSON value that Orbit can keep.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON value: {0}")]
+pub struct PayloadError(String);
+
+impl PayloadError {
+    pub(super) fn new(fault: &serde_json::Error) -> Self {
+        PayloadError(fault.to_string())
+    }
+}
+
+/// A JSON text kept byte for byte, known to be exactly one value. Cheap to clone.
+///
+/// Two payloads are equal when their texts are; compare [`Payload::value`]s to compare what they say.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Payload(Arc<str>);
+
+impl Payload {
+    /// Keeps a text after reading it once; white space around the value goes, white space inside it stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`Value::from_json`].
+    pub fn parse(text: &str) -> Result<Self, PayloadError> {
+        // Read with the very rules of `value`, so that `value` cannot fail later.
+        Value::from_json(text)?;
+        // What JSON calls white space is what may stand around the value now.
+        Ok(Payload(Arc::from(text.trim_matches([' ', '\t', '\r', '\n']))))
+    }
+
+    /// The payload `null`.
+    pub fn null() -> Self {
+        Payload(Arc::from("null"))
+    }
+
+    /// The text, as it came.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The length of the text in bytes.
+    #[allow(clippy::len_without_is_empty)] // Never empty: the empty text is no JSON.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it says `null`.
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+
+    /// The text, read. Costs as much as the text is long.
+    pub fn value(&self) -> Value {
+        // Every way to make a payload has read the text with the same parser: it cannot fail here.
+        Value::from_json(&self.0).unwrap_or_default()
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Payload::null()
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&Value> for Payload {
+    /// The compact text. The value must be one that was read or has left an expression, so that it can be read back.
+    fn from(value: &Value) -> Self {
+        Payload(Arc::from(value.to_json()))
+    }
+}
+
+impl From<Value> for Payload {
+    fn from(value: Value) -> Self {
+        Payload::from(&value)
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            // RawValue has the text copied as it is; it borrows, so nothing is allocated.
+            let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+            raw.serialize(serializer)
+        } else {
+            serializer.serialize_str(&self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let raw = Box::<RawValue>::deserialize(deserializer)?;
+            Payload::parse(raw.get()).map_err(de::Error::custom)
+        } else {
+            let text = String::deserialize(deserializer)?;
+            Payload::parse(&text).map_err(de::Error::custom)
+        }
+    }
+}
