@@ -144,7 +144,13 @@ fn row(line: usize, text: &str) -> Option<Sentence> {
     let citations = shown.split("<br>").map(|c| c.trim().trim_matches('`').replace('\u{0}', "|"));
     let shown_by = if *shown == "-" { Vec::new() } else { citations.collect() };
     let quote = quote.strip_suffix(CUT).unwrap_or(quote).replace('\u{0}', "|");
-    Some(Sentence { line, chapter: chapter.parse().ok()?, number: number.parse().ok()?, quote: one_line(&quote), shown_by })
+    Some(Sentence {
+        line,
+        chapter: chapter.parse().ok()?,
+        number: number.parse().ok()?,
+        quote: one_line(&quote),
+        shown_by,
+    })
 }
 
 fn one_line(text: &str) -> String {
@@ -185,7 +191,9 @@ impl Tests<'_> {
     }
 
     fn has_case(&self, path: &str, name: &str) -> bool {
-        let Some(documents) = self.tree.text(path).and_then(|text| Yaml::load_from_str(text).ok()) else { return false };
+        let Some(documents) = self.tree.text(path).and_then(|text| Yaml::load_from_str(text).ok()) else {
+            return false;
+        };
         let cases = documents.iter().filter_map(Yaml::as_vec).flatten();
         cases.filter_map(|case| case.as_mapping_get("name")).any(|found| found.as_str() == Some(name))
     }

@@ -39,8 +39,8 @@ fn reached(tree: &Tree) -> BTreeSet<String> {
     while let Some(path) = next.pop_front() {
         if tree.has_folder(&path) {
             let prefix = format!("{path}/");
-            let pages = tree.ending(".md").map(|(page, _)| page);
-            next.extend(pages.filter(|page| page.strip_prefix(&prefix).is_some_and(|rest| !rest.contains('/'))).map(str::to_owned));
+            let directly_in = |page: &str| page.strip_prefix(&prefix).is_some_and(|rest| !rest.contains('/'));
+            next.extend(tree.ending(".md").filter(|(page, _)| directly_in(page)).map(|(page, _)| page.to_owned()));
         }
         if let (Some(text), true) = (tree.text(&path), seen.insert(path.clone())) {
             next.extend(links(&path, text).into_iter().map(|(_, target)| target));
