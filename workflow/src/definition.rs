@@ -52,6 +52,9 @@ pub struct Definition {
     pub handlers: Handlers,
     /// Step id to its index; ids are unique in the whole document.
     pub by_id: HashMap<String, StepIndex>,
+    /// Whether some condition that is looked at again and again (`done_when`, `until`, `where`) reads what changes
+    /// without an event inside of what it belongs to: `execution.history_events`, or, in a handler, steps of the root.
+    pub watches_elsewhere: bool,
 }
 
 /// Index of a step in [`Definition::steps`].

@@ -15,9 +15,11 @@
 //! - [`state`]: what a history adds up to: the fold
 //! - [`decide`]: what follows from a state: the rules of the language
 //! - [`command`]: what can come from outside, and its answers
+//! - [`case`]: test cases of a workflow: the engine with mocked tasks and skipped time
 
 #![warn(missing_docs)]
 
+pub mod case;
 pub mod command;
 pub mod contract;
 pub mod decide;

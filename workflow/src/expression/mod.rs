@@ -37,7 +37,7 @@ pub mod text;
 
 pub use meter::{BYTES_MAX, STEPS_MAX};
 pub use names::is_reserved;
-pub use parser::{DEPTH_MAX, NESTING_MAX, TEXT_BYTES_MAX};
+pub use parser::{DEPTH_MAX, LOOPS_MAX, NESTING_MAX, TEXT_BYTES_MAX};
 pub use references::References;
 pub use scope::{Operand, Scope, View};
 pub use template::{Template, TemplateFault};
@@ -93,7 +93,7 @@ impl Expression {
     ///
     /// It is no CEL, uses what this language does not have (unknown functions, bytes, structs…), uses `steps` other
     /// than as `steps.<id>`, or is over the bounds: [`TEXT_BYTES_MAX`],
-    /// [`NESTING_MAX`], [`DEPTH_MAX`].
+    /// [`NESTING_MAX`], [`LOOPS_MAX`], [`DEPTH_MAX`].
     pub fn compile(text: &str) -> Result<Self, CompileError> {
         let (program, references) = parser::parse(text)?;
         Ok(Expression(Arc::new(Compiled { text: text.to_owned(), program, references })))

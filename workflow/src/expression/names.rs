@@ -32,6 +32,11 @@ impl<'t> Names<'t> {
         (self.free, self.references)
     }
 
+    /// How many loops are open.
+    pub(super) fn loops(&self) -> usize {
+        self.locals.len()
+    }
+
     pub(super) fn bind(&mut self, variable: &'t str) {
         self.locals.push(variable);
     }

@@ -25,6 +25,9 @@ pub const DEPTH_MAX: usize = 200;
 /// precedence for each, in a debug build with kilobytes of stack.
 pub const NESTING_MAX: usize = 64;
 
+/// How many macros may stand inside each other.
+pub const LOOPS_MAX: usize = 16;
+
 /// Compiles a text.
 pub(super) fn parse(text: &str) -> Result<(Program, References), CompileError> {
     if text.len() > TEXT_BYTES_MAX {
@@ -283,6 +286,9 @@ impl<'t> Parser<'t> {
         };
         if is_reserved(variable) {
             return Err(reserved(self.offset(), variable));
+        }
+        if self.names.loops() == LOOPS_MAX {
+            return Err(CompileError::new(offset, format!("more than {LOOPS_MAX} macros inside each other")));
         }
         self.next();
         self.next();

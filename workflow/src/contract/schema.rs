@@ -1,0 +1,260 @@
+//! What a schema says about itself: its parts, its references, whether it can be compiled.
+
+use std::collections::HashSet;
+
+use jsonschema::meta;
+use serde_json::Value as Json;
+
+use super::{ContractFault, contract_fault, short};
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Faults of one schema that are told.
+const FAULTS_MAX: usize = 20;
+
+/// Schemas inside one schema.
+const PARTS_MAX: usize = 10_000;
+
+/// Patterns inside one schema: compiling one may take milliseconds.
+const PATTERNS_MAX: usize = 500;
+
+/// Keywords that hold one schema.
+const ONE: [&str; 13] = [
+    "items", "contains", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "propertyNames", "not",
+    "if", "then", "else", "contentSchema", "additionalItems", "dependencies",
+];
+/// Keywords that hold a list of schemas.
+const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Keywords that hold schemas by name.
+const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+/// Keywords whose schemas speak about the same value as the schema that they stand in.
+const IN_PLACE: [&str; 8] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"];
+
+/// Everything that is wrong with `schema`, bounded.
+pub(super) fn faults(schema: &Json) -> Vec<ContractFault> {
+    if !(schema.is_object() || schema.is_boolean()) {
+        let message = "a JSON Schema is an object or a boolean".to_owned();
+        return vec![ContractFault { pointer: String::new(), message }];
+    }
+    let mut found = Vec::new();
+    match schema.get("$schema").map(Json::as_str) {
+        None => {}
+        Some(Some(dialect)) if dialect.trim_end_matches('#') == DIALECT => {}
+        Some(_) => found.push(fault("/$schema", &format!("only JSON Schema 2020-12 is known: {DIALECT}"))),
+    }
+    let (mut parts, mut patterns, mut ids) = (0, 0, HashSet::new());
+    each(schema, "", &mut |_, part| {
+        parts += 1;
+        patterns += usize::from(part.get("pattern").is_some());
+        patterns += part.get("patternProperties").and_then(Json::as_object).map_or(0, serde_json::Map::len);
+        ids.extend(part.get("$id").and_then(Json::as_str));
+    });
+    if parts > PARTS_MAX || patterns > PATTERNS_MAX {
+        let message = format!("too big: a schema has at most {PARTS_MAX} parts and {PATTERNS_MAX} patterns");
+        return vec![fault("", &message)];
+    }
+    each(schema, "", &mut |pointer, part| {
+        part_faults(schema, &ids, pointer, part, &mut found);
+    });
+    if found.is_empty() {
+        let validator = meta::options();
+        if let Err(error) = validator.validate(schema) {
+            found.push(contract_fault(&error));
+        }
+    }
+    if found.is_empty() {
+        endless(schema, &mut found);
+    }
+    found.truncate(FAULTS_MAX);
+    found
+}
+
+fn part_faults(root: &Json, ids: &HashSet<&str>, pointer: &str, part: &Json, found: &mut Vec<ContractFault>) {
+    for keyword in ["$ref", "$dynamicRef"] {
+        let Some(target) = part.get(keyword).and_then(Json::as_str) else { continue };
+        let (resource, fragment) = target.split_once('#').unwrap_or((target, ""));
+        let at = format!("{pointer}/{keyword}");
+        if !resource.is_empty() && !ids.contains(resource) {
+            found.push(fault(&at, &format!("refers outside this schema, which is never fetched: {target}")));
+        } else if resource.is_empty() && ids.is_empty() && fragment.starts_with('/') && resolve(root, target).is_none() {
+            found.push(fault(&at, &format!("refers to nothing: {target}")));
+        }
+    }
+    let patterns = part.get("pattern").and_then(Json::as_str).map(|text| ("pattern".to_owned(), text));
+    let keys = part.get("patternProperties").and_then(Json::as_object);
+    let keys = keys.into_iter().flatten().map(|(key, _)| (format!("patternProperties/{}", escaped(key)), key.as_str()));
+    for (at, text) in patterns.into_iter().chain(keys) {
+        if let Err(message) = pattern(text) {
+            found.push(fault(&format!("{pointer}/{at}"), &message));
+        }
+    }
+}
+
+/// Whether the engine takes `text`, asked by compiling a schema of nothing else.
+fn pattern(text: &str) -> Result<(), String> {
+    match super::build(&serde_json::json!({ "pattern": text })) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(format!("no regular expression (or one that needs look-around or backtracking, or is too big): {text}")),
+    }
+}
+
+/// Schemas that refer to themselves about the same value: checking would never end.
+fn endless(root: &Json, found: &mut Vec<ContractFault>) {
+    let mut done = HashSet::new();
+    each(root, "", &mut |pointer, part| {
+        let mut open = Vec::new();
+        if found.is_empty() && circles(root, part, &mut open, &mut done) {
+            found.push(fault(pointer, "refers to itself without end"));
+        }
+    });
+}
+
+fn circles<'a>(root: &'a Json, part: &'a Json, open: &mut Vec<*const Json>, done: &mut HashSet<*const Json>) -> bool {
+    let here = std::ptr::from_ref(part);
+    if open.contains(&here) {
+        return true;
+    }
+    if !done.insert(here) {
+        return false;
+    }
+    open.push(here);
+    let mut next: Vec<&Json> = Vec::new();
+    next.extend(reference(root, part));
+    for keyword in IN_PLACE {
+        match part.get(keyword) {
+            Some(Json::Array(list)) => next.extend(list),
+            Some(Json::Object(named)) if keyword == "dependentSchemas" => next.extend(named.values()),
+            Some(one) => next.push(one),
+            None => {}
+        }
+    }
+    let found = next.into_iter().any(|part| circles(root, part, open, done));
+    open.pop();
+    found
+}
+
+/// The schema that `$ref` of `part` points to.
+pub(super) fn reference<'a>(root: &'a Json, part: &'a Json) -> Option<&'a Json> {
+    let target = part.get("$ref").or_else(|| part.get("$dynamicRef")).and_then(Json::as_str)?;
+    resolve(root, target)
+}
+
+fn resolve<'a>(root: &'a Json, target: &str) -> Option<&'a Json> {
+    let (resource, fragment) = target.split_once('#').unwrap_or((target, ""));
+    let base = if resource.is_empty() { root } else { find(root, "$id", resource)? };
+    if fragment.is_empty() {
+        return Some(base);
+    }
+    if !fragment.starts_with('/') {
+        return find(base, "$anchor", fragment).or_else(|| find(base, "$dynamicAnchor", fragment));
+    }
+    base.pointer(&percent_decoded(fragment))
+}
+
+/// The part of `root` whose `keyword` says `name`.
+fn find<'a>(root: &'a Json, keyword: &str, name: &str) -> Option<&'a Json> {
+    let mut found = None;
+    each(root, "", &mut |_, part| {
+        if found.is_none() && part.get(keyword).and_then(Json::as_str) == Some(name) {
+            found = Some(part);
+        }
+    });
+    found
+}
+
+/// Visits `schema` and every schema inside it; what stands in `const`, `enum`, `default`, `examples` is no schema.
+fn each<'a>(schema: &'a Json, pointer: &str, visit: &mut impl FnMut(&str, &'a Json)) {
+    let Json::Object(members) = schema else { return };
+    visit(pointer, schema);
+    for (keyword, value) in members {
+        let at = format!("{pointer}/{}", escaped(keyword));
+        match value {
+            Json::Object(_) if ONE.contains(&keyword.as_str()) => each(value, &at, visit),
+            Json::Array(list) if LIST.contains(&keyword.as_str()) => {
+                for (index, part) in list.iter().enumerate() {
+                    each(part, &format!("{at}/{index}"), visit);
+                }
+            }
+            Json::Object(named) if NAMED.contains(&keyword.as_str()) => {
+                for (name, part) in named {
+                    each(part, &format!("{at}/{}", escaped(name)), visit);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether any part has a default.
+pub(super) fn mentions_default(schema: &Json) -> bool {
+    let mut mentions = false;
+    each(schema, "", &mut |_, part| mentions |= part.get("default").is_some());
+    mentions
+}
+
+/// `schema` with undeclared top-level properties refused, where L1 says so.
+pub(super) fn closed(schema: &Json) -> Json {
+    let (mut parts, mut seen) = (Vec::new(), HashSet::new());
+    same_value(schema, schema, &mut parts, &mut seen);
+    let says = |keyword: &str| parts.iter().any(|part| part.get(keyword).is_some());
+    let declares = parts.iter().any(|part| {
+        part.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty())
+    });
+    let mut closed = schema.clone();
+    if !declares || says("additionalProperties") || says("unevaluatedProperties") {
+        return closed;
+    }
+    if let Json::Object(members) = &mut closed {
+        // What other parts declare counts as declared, and only the "unevaluated" keyword sees it.
+        let keyword = if parts.len() == 1 { "additionalProperties" } else { "unevaluatedProperties" };
+        members.insert(keyword.to_owned(), Json::Bool(false));
+    }
+    closed
+}
+
+/// `part` and everything in it that speaks about the same value.
+fn same_value<'a>(root: &'a Json, part: &'a Json, parts: &mut Vec<&'a Json>, seen: &mut HashSet<*const Json>) {
+    if !seen.insert(std::ptr::from_ref(part)) {
+        return;
+    }
+    parts.push(part);
+    let mut next: Vec<&Json> = reference(root, part).into_iter().collect();
+    for keyword in IN_PLACE.into_iter().filter(|keyword| *keyword != "not") {
+        match part.get(keyword) {
+            Some(Json::Array(list)) => next.extend(list),
+            Some(Json::Object(named)) if keyword == "dependentSchemas" => next.extend(named.values()),
+            Some(one) => next.push(one),
+            None => {}
+        }
+    }
+    for part in next {
+        same_value(root, part, parts, seen);
+    }
+}
+
+fn fault(pointer: &str, message: &str) -> ContractFault {
+    ContractFault { pointer: pointer.to_owned(), message: short(message.to_owned()) }
+}
+
+fn escaped(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}
+
+fn percent_decoded(fragment: &str) -> String {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}

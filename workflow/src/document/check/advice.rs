@@ -1,0 +1,48 @@
+//! What is allowed and probably not meant (L1, L9).
+
+use super::Report;
+use super::uses::{Use, Uses};
+use crate::document::outline::{Home, Kind, Outline};
+
+pub(super) fn check(outline: &Outline<'_>, uses: &Uses, report: &mut Report) {
+    for taken in &uses.unguarded {
+        let target = &outline.steps[taken.target];
+        let Some(when) = target.node.get("when") else { continue };
+        if taken.by == Some(taken.target) || guarded(outline, uses, taken, when.text()) {
+            continue;
+        }
+        let id = target.id;
+        let message = format!(
+            "`{id}` may be skipped (it has `when`), and its output then reads null: look at `steps.{id}.status` in \
+             `when`, or use `coalesce`"
+        );
+        report.warn(taken.place, &taken.path, message);
+    }
+    for (step, place, path) in &uses.output_only_undo {
+        if matches!(outline.steps[*step].kind, Some(Kind::Task | Kind::Workflow | Kind::Signal)) {
+            let message = "this undo needs `output`, which is null when the outcome is unknown; pass \
+                           `idempotency_key` too, so that what may have happened can be found";
+            report.warn(*place, path, message.to_owned());
+        }
+    }
+}
+
+/// Whether a `when` on the way from the expression outwards looks at the step, or is the same condition.
+fn guarded(outline: &Outline<'_>, uses: &Uses, taken: &Use, when: Option<&str>) -> bool {
+    let (mut block, mut by) = (taken.block, taken.by);
+    loop {
+        if let Some(step) = by {
+            let own = outline.steps[step].node.get("when").and_then(|node| node.text());
+            if uses.guards.contains(&(step, taken.target)) || (own.is_some() && own == when) {
+                return true;
+            }
+        }
+        match outline.blocks[block].home {
+            Home::Step(owner) => {
+                by = Some(owner);
+                block = outline.steps[owner].block;
+            }
+            Home::Root | Home::Handler | Home::EventHandler(_) => return false,
+        }
+    }
+}

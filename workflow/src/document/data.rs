@@ -1,0 +1,34 @@
+//! A source as plain data with places, for files beside a document that are none themselves.
+
+use super::fault::{Fault, Faults};
+use super::marked::Marked;
+use super::{Format, read};
+
+/// One value of a source.
+#[derive(Debug)]
+pub(crate) struct Data(Marked);
+
+impl Data {
+    /// Reads every value of a source, by the rules of documents: scalars, sizes, depth.
+    ///
+    /// # Errors
+    /// Where the source is not what its notation asks for.
+    pub(crate) fn read(source: &str, format: Format) -> Result<Vec<Data>, Faults> {
+        Ok(read(source, format)?.into_iter().map(Data).collect())
+    }
+
+    /// The value without places.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        self.0.to_json()
+    }
+
+    /// A fault at the place of what a JSON pointer names, or of the nearest thing around it.
+    pub(crate) fn fault(&self, pointer: &str, message: impl Into<String>) -> Fault {
+        Fault::new(self.0.place_of(pointer), pointer, message)
+    }
+}
+
+/// All faults of a file; `None` when there are none.
+pub(crate) fn all_faults(faults: Vec<Fault>) -> Option<Faults> {
+    Faults::from_list(faults)
+}

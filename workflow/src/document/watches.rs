@@ -1,0 +1,57 @@
+//! Whether some condition that is looked at again and again reads what changes elsewhere.
+
+use std::collections::BTreeSet;
+
+use crate::definition::{Block, Definition, Kind, StepIndex};
+use crate::expression::Expression;
+
+/// See [`Definition::watches_elsewhere`].
+pub(super) fn watches_elsewhere(definition: &Definition) -> bool {
+    let root_ids = definition.root.steps.iter().map(|&index| definition.step(index).id.as_str());
+    let watcher = Watcher { definition, root_ids: root_ids.collect() };
+    let handlers = &definition.handlers;
+    let ends = [&handlers.failure, &handlers.cancel, &handlers.timeout, &handlers.exit];
+    let handlers = ends.into_iter().flatten().chain(handlers.event.values());
+    watcher.block(&definition.root, Side::Root) || handlers.into_iter().any(|block| watcher.block(block, Side::Handler))
+}
+
+/// Whose steps a condition stands among.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Root,
+    Handler,
+}
+
+struct Watcher<'a> {
+    definition: &'a Definition,
+    root_ids: BTreeSet<&'a str>,
+}
+
+impl Watcher<'_> {
+    fn block(&self, block: &Block, side: Side) -> bool {
+        self.reads(block.done_when.as_ref(), side) || block.steps.iter().any(|&step| self.step(step, side))
+    }
+
+    fn step(&self, index: StepIndex, side: Side) -> bool {
+        let step = self.definition.step(index);
+        let around = [
+            step.for_each.as_ref().and_then(|each| each.done_when.as_ref()),
+            step.repeat.as_ref().map(|repeat| &repeat.until),
+        ];
+        let inside = match &step.kind {
+            Kind::Await(wait) => self.reads(wait.accept.as_ref(), side) || self.reads(wait.until.as_ref(), side),
+            Kind::Steps(block) => self.block(block, side),
+            _ => false,
+        };
+        inside || around.into_iter().any(|condition| self.reads(condition, side))
+    }
+
+    fn reads(&self, condition: Option<&Expression>, side: Side) -> bool {
+        let Some(names) = condition.map(Expression::references) else { return false };
+        // `execution` as a whole shows the number of events too.
+        let whole = names.variables.contains_key("execution") && names.execution_fields.is_empty();
+        whole
+            || names.execution_fields.contains("history_events")
+            || side == Side::Handler && names.steps.keys().any(|id| self.root_ids.contains(id.as_str()))
+    }
+}
