@@ -1,4 +1,4 @@
-//! `ci/tidy.toml`: findings that are let pass, each with a reason. An exception that excuses nothing is a finding itself.
+//! `ci/tidy.toml`: findings that are let pass, each with a reason. An exception that excuses nothing is a finding too.
 
 use serde::Deserialize;
 

@@ -213,7 +213,8 @@ mod tests {
 
     #[test]
     fn good_rows_are_good_and_counted() {
-        let rows = "| L1.1 | A rule. | `workflow: src/a.rs::t` |\n| L1.2 | Another \\| rule in … | `case: e/a.test.yaml#ends (well)` |\n\
+        let rows = "| L1.1 | A rule. | `workflow: src/a.rs::t` |\n\
+                    | L1.2 | Another \\| rule in … | `case: e/a.test.yaml#ends (well)` |\n\
                     | L2.1 | Last. | - |\n";
         let extra = [
             ("workflow/src/a.rs", "#[test] fn t() {} // shows L2.1"),

@@ -1,8 +1,8 @@
 //! The house rules of this repository, kept by an ordinary test instead of by memory.
 //!
 //! Reading order: [`tree`] is the repository as texts; [`rule`] holds one rule a file, each a function from the tree to
-//! its [`Finding`]s; [`exceptions`] takes out what `ci/tidy.toml` excuses with a reason and complains about excuses that
-//! excuse nothing; [`language_index`] ties the sentences of the language reference to the tests that show them.
+//! its [`Finding`]s; [`exceptions`] takes out what `ci/tidy.toml` excuses with a reason and complains about excuses
+//! that excuse nothing; [`language_index`] ties the sentences of the language reference to the tests that show them.
 
 pub mod exceptions;
 pub mod language_index;
