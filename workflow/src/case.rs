@@ -57,3 +57,6 @@ pub fn run(case: &Case, definitions: &[Arc<Definition>], checks: Checks) -> Repo
     world.run();
     compare::compare(case, world)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::decide::{Agenda, Facts};
+use crate::decide::{Agenda, Facts, Limits};
 use crate::definition::Definition;
 use crate::event::{Event, Recorded, Seq};
 use crate::state::{Execution, HandOver, Table};
@@ -62,6 +62,7 @@ pub struct Run {
     /// What the worker last said about the attempt of a unit; a side row, no part of the fold.
     heartbeats: Table<Payload>,
     agenda: Agenda,
+    limits: Limits,
 }
 
 /// Why a command was refused; nothing was written.
@@ -71,7 +72,7 @@ pub enum Refusal {
     #[error("the execution is finished")]
     Finished,
     /// The input breaks the contract.
-    #[error("the input breaks the contract: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("the input breaks the contract: {}", listed(.0))]
     InvalidInput(Vec<crate::contract::ValueFault>),
     /// The unit cannot be handed over now.
     #[error("the unit is not ready to be handed over")]
@@ -86,7 +87,7 @@ pub enum Refusal {
     #[error("the workflow declares no signal {0:?}")]
     UnknownSignal(String),
     /// The payload of a signal breaks its contract.
-    #[error("the payload breaks the signal's contract: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("the payload breaks the signal's contract: {}", listed(.0))]
     InvalidSignal(Vec<crate::contract::ValueFault>),
     /// Too many signals wait to be taken.
     #[error("the signal buffer is full; try again later")]
@@ -97,6 +98,10 @@ pub enum Refusal {
     /// Only Orbit gives this code.
     #[error("{0} is one of Orbit's own codes; use one of your own")]
     ReservedCode(String),
+}
+
+fn listed(faults: &[crate::contract::ValueFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl Refusal {
@@ -156,7 +161,14 @@ impl Run {
             results: Table::default(),
             heartbeats: Table::default(),
             agenda: Agenda::default(),
+            limits: Limits::default(),
         }
+    }
+
+    /// The same with other limits than the usual ones.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// A run as it was stored. `unfinished`: its last batch was cut; [`proceed`](Self::proceed) before anything else.
@@ -233,7 +245,13 @@ impl Run {
     /// Everything that rules look at, at `now_ms`.
     #[must_use]
     pub fn facts(&self, now_ms: u64) -> Facts<'_> {
-        Facts { definition: &self.definition, state: &self.state, execution_id: &self.execution_id, now_ms }
+        Facts {
+            definition: &self.definition,
+            state: &self.state,
+            execution_id: &self.execution_id,
+            now_ms,
+            limits: self.limits,
+        }
     }
 
     /// The hand-over that `token` names, if it names one of this run.
@@ -255,27 +273,22 @@ impl Turn<'_> {
 
     pub(crate) fn emit(&mut self, event: impl Into<Event>) {
         let recorded = self.run.state.append(self.now_ms, event.into());
-        let facts = Facts {
-            definition: &self.run.definition,
-            state: &self.run.state,
-            execution_id: &self.run.execution_id,
-            now_ms: self.now_ms,
-        };
-        self.run.agenda.note(&facts, &recorded);
-        self.bytes += weight(&recorded.event);
+        let (facts, agenda) = self.facts_and_agenda();
+        agenda.note(&facts, &recorded);
+        self.bytes += recorded.event.weight();
         self.events.push(recorded);
+    }
+
+    fn facts_and_agenda(&mut self) -> (Facts<'_>, &mut Agenda) {
+        let Run { definition, execution_id, state, agenda, limits, .. } = &mut *self.run;
+        (Facts { definition, state, execution_id, now_ms: self.now_ms, limits: *limits }, agenda)
     }
 
     /// Decides to the fixpoint, or until the batch is full.
     fn settle(mut self) -> Batch {
         while self.events.len() < BATCH_EVENTS_MAX && self.bytes < BATCH_BYTES_MAX {
-            let facts = Facts {
-                definition: &self.run.definition,
-                state: &self.run.state,
-                execution_id: &self.run.execution_id,
-                now_ms: self.now_ms,
-            };
-            match self.run.agenda.next(facts) {
+            let (facts, agenda) = self.facts_and_agenda();
+            match agenda.next(facts) {
                 Some(event) => self.emit(event),
                 None => return Batch { events: self.events, unfinished: false },
             }
@@ -283,21 +296,4 @@ impl Turn<'_> {
         let unfinished = !self.run.agenda.is_empty();
         Batch { events: self.events, unfinished }
     }
-}
-
-/// Bytes of an event in a batch, roughly: payloads count, the rest is a hundred.
-fn weight(event: &Event) -> usize {
-    let payload = match event {
-        Event::WorkflowCreated(e) => e.input.len(),
-        Event::StepFanOut(e) => e.items.iter().map(Payload::len).sum(),
-        Event::StepScheduled(e) => e.input.as_ref().map_or(0, Payload::len),
-        Event::StepSucceeded(e) => e.output.as_ref().map_or(0, Payload::len),
-        Event::StepClosing(e) => e.output.as_ref().map_or(0, Payload::len),
-        Event::SignalReceived(e) => e.payload.len(),
-        Event::CompensationStarted(e) => e.steps.iter().map(|key| key.len()).sum(),
-        Event::WorkflowCompleted(e) => e.output.len(),
-        Event::WorkflowContinuedAsNew(e) => e.input.len(),
-        _ => 0,
-    };
-    payload + 100
 }

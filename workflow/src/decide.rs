@@ -58,8 +58,24 @@ pub use scope::{BlockScope, StartScope};
 /// The version of these rules; an execution lives by the one that it began with.
 pub const RULES: u32 = 1;
 
-/// Longest payload, bytes (design limit, the same at the gateway).
+/// Longest payload, bytes; the same at every border.
 pub const PAYLOAD_BYTES_MAX: usize = 2 << 20;
+
+/// How long a history may grow before the run is closed with `HISTORY_LIMIT` (L12). Closing, undo and end handlers are
+/// exempt, so that a run can always be ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most events.
+    pub history_events_max: u64,
+    /// Most bytes, as [`Event::weight`] counts them.
+    pub history_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { history_events_max: 1_000_000, history_bytes_max: 256 << 20 }
+    }
+}
 
 /// Most bytes of items or keys in one event; the rest follows in further events.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
@@ -97,7 +113,7 @@ impl<'a> std::ops::Deref for Walk<'a> {
 /// agenda's help. For tests, replays and for resuming a batch that was cut.
 #[must_use]
 pub fn next_event(definition: &Definition, state: &Execution, execution_id: &str, now_ms: u64) -> Option<Event> {
-    let facts = Facts { definition, state, execution_id, now_ms };
+    let facts = Facts { definition, state, execution_id, now_ms, limits: Limits::default() };
     let mut agenda = Agenda::default();
     agenda.add_everything(&facts);
     agenda.next(facts)

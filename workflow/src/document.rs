@@ -138,13 +138,7 @@ fn compile_one(document: &marked::Marked, source: &str) -> Result<Compiled, Vec<
     // What the checks let through can be built; should that ever fail, it is a fault of the document, not a panic.
     let definition = Definition::from_normal_form(&normal_form)
         .map_err(|error| vec![Fault::new(document.place, error.path.clone(), error.message)])?;
-    Ok(Compiled {
-        definition,
-        normal_form,
-        hash,
-        source: source.to_owned(),
-        warnings: report.warnings,
-    })
+    Ok(Compiled { definition, normal_form, hash, source: source.to_owned(), warnings: report.warnings })
 }
 
 #[cfg(test)]

@@ -83,6 +83,8 @@ impl RunStatus {
 pub struct Head {
     /// Place of the last event.
     pub seq: Seq,
+    /// Bytes of all events, as [`Event::weight`] counts them.
+    pub history_bytes: u64,
     /// Time of the last event, ms.
     pub updated_at_ms: u64,
     /// Whether and how it is over.

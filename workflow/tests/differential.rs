@@ -229,7 +229,8 @@ impl Replayed {
         let last = self.history.iter().rev().take(12).rev();
         let lines: Vec<_> = last.map(|e| format!("    {} {} {}", e.seq, e.timestamp_ms, e.event)).collect();
         panic!(
-            "{place}: {what}\n  history:\n{}\n  again: DIFFERENTIAL_SEEDS={}..{} cargo test -p orbit-workflow --test differential",
+            "{place}: {what}\n  history:\n{}\n  \
+             again: DIFFERENTIAL_SEEDS={}..{} cargo test -p orbit-workflow --test differential",
             lines.join("\n"),
             self.seed,
             self.seed + 1

@@ -1,6 +1,8 @@
 //! Documents as authors write them: every example has the normal form that it had when it was released, every broken
 //! document is refused where it is broken, and the JSON Schema for editors agrees.
 
+#![allow(clippy::unwrap_used)] // A test that cannot go on fails.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -249,9 +251,21 @@ fn plain_documents_that_are_refused() -> Vec<(&'static str, String, bool)> {
     let whole = |step: Json| json!({ "name": "a", "version": "1.0.0", "steps": [step] }).to_string();
     let rows = vec![
         ("no steps", json!({ "name": "a", "version": "1.0.0" }).to_string(), true),
-        ("a bad name", json!({ "name": "A", "version": "1.0.0", "steps": [{"id": "a", "sleep": 1}] }).to_string(), true),
-        ("a number as version", json!({ "name": "a", "version": 1.1, "steps": [{"id": "a", "sleep": 1}] }).to_string(), true),
-        ("build metadata", json!({ "name": "a", "version": "1.0.0+b", "steps": [{"id": "a", "sleep": 1}] }).to_string(), true),
+        (
+            "a bad name",
+            json!({ "name": "A", "version": "1.0.0", "steps": [{"id": "a", "sleep": 1}] }).to_string(),
+            true,
+        ),
+        (
+            "a number as version",
+            json!({ "name": "a", "version": 1.1, "steps": [{"id": "a", "sleep": 1}] }).to_string(),
+            true,
+        ),
+        (
+            "build metadata",
+            json!({ "name": "a", "version": "1.0.0+b", "steps": [{"id": "a", "sleep": 1}] }).to_string(),
+            true,
+        ),
         ("an unknown field", whole(json!({ "id": "a", "sleep": 1, "colour": "red" })), true),
         ("no kind", whole(json!({ "id": "a" })), true),
         ("two kinds", whole(json!({ "id": "a", "sleep": 1, "compute": "1" })), true),
@@ -259,8 +273,16 @@ fn plain_documents_that_are_refused() -> Vec<(&'static str, String, bool)> {
         ("result on a task", whole(json!({ "id": "a", "task": "orbit.http.request", "result": 1 })), true),
         ("compensate on await", whole(json!({ "id": "a", "await": {"signal": "s"}, "compensate": {} })), true),
         ("a bad duration", whole(json!({ "id": "a", "sleep": "soon" })), true),
-        ("an undo without action", whole(json!({ "id": "a", "task": "orbit.http.request", "compensate": {"input": 1} })), true),
-        ("an undo with two", whole(json!({ "id": "a", "sleep": 1, "compensate": {"task": "t", "workflow": {"name": "c"}} })), true),
+        (
+            "an undo without action",
+            whole(json!({ "id": "a", "task": "orbit.http.request", "compensate": {"input": 1} })),
+            true,
+        ),
+        (
+            "an undo with two",
+            whole(json!({ "id": "a", "sleep": 1, "compensate": {"task": "t", "workflow": {"name": "c"}} })),
+            true,
+        ),
         ("a bad rule", whole(json!({ "id": "a", "compute": "1", "on_failure": [{"when": "true"}] })), true),
         ("an empty list of signals", whole(json!({ "id": "a", "await": {"signal": []} })), true),
         ("on_deadline alone", whole(json!({ "id": "a", "task": "orbit.http.request", "on_deadline": "fail" })), true),

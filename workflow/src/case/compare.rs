@@ -88,7 +88,8 @@ fn compare_events(expect: &Expect, history: &[Recorded], differences: &mut Vec<D
     if expect.events_like.is_empty() {
         return;
     }
-    let mut values = history.iter().map(|recorded| (recorded, Value::from_json(&recorded.to_json()).unwrap_or_default()));
+    let mut values =
+        history.iter().map(|recorded| (recorded, Value::from_json(&recorded.to_json()).unwrap_or_default()));
     for wanted in &expect.events_like {
         let fits = |event: &Value| {
             wanted.iter().all(|(name, value)| event.get(name).map_or(value.is_null(), |field| field == value))
@@ -104,7 +105,11 @@ fn compare_events(expect: &Expect, history: &[Recorded], differences: &mut Vec<D
         });
         let came = near.take(NEAREST_MAX).map(Recorded::to_json).collect::<Vec<_>>().join(" · ");
         let expected = wanted.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ");
-        let came = if came.is_empty() { "none, in this order".to_owned() } else { format!("none, in this order; there is {came}") };
+        let came = if came.is_empty() {
+            "none, in this order".to_owned()
+        } else {
+            format!("none, in this order; there is {came}")
+        };
         differences.push(Difference::new("events_like", format!("{{{expected}}}"), came));
         return;
     }

@@ -159,7 +159,9 @@ impl<'de> Deserialize<'de> for Output {
 
 fn only_known<E: Error>(references: &References) -> Result<(), E> {
     match references.variables.keys().find(|name| !OUTCOME_NAMES.contains(&name.as_str())) {
-        Some(name) => Err(E::custom(format!("`{name}` is unknown here; an outcome sees input, attempt, unit and call"))),
+        Some(name) => {
+            Err(E::custom(format!("`{name}` is unknown here; an outcome sees input, attempt, unit and call")))
+        }
         None => Ok(()),
     }
 }

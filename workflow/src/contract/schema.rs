@@ -20,8 +20,19 @@ const PATTERNS_MAX: usize = 500;
 
 /// Keywords that hold one schema.
 const ONE: [&str; 13] = [
-    "items", "contains", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "propertyNames", "not",
-    "if", "then", "else", "contentSchema", "additionalItems", "dependencies",
+    "items",
+    "contains",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "propertyNames",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contentSchema",
+    "additionalItems",
+    "dependencies",
 ];
 /// Keywords that hold a list of schemas.
 const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
@@ -76,7 +87,8 @@ fn part_faults(root: &Json, ids: &HashSet<&str>, pointer: &str, part: &Json, fou
         let at = format!("{pointer}/{keyword}");
         if !resource.is_empty() && !ids.contains(resource) {
             found.push(fault(&at, &format!("refers outside this schema, which is never fetched: {target}")));
-        } else if resource.is_empty() && ids.is_empty() && fragment.starts_with('/') && resolve(root, target).is_none() {
+        } else if resource.is_empty() && ids.is_empty() && fragment.starts_with('/') && resolve(root, target).is_none()
+        {
             found.push(fault(&at, &format!("refers to nothing: {target}")));
         }
     }
@@ -94,7 +106,9 @@ fn part_faults(root: &Json, ids: &HashSet<&str>, pointer: &str, part: &Json, fou
 fn pattern(text: &str) -> Result<(), String> {
     match super::build(&serde_json::json!({ "pattern": text })) {
         Ok(_) => Ok(()),
-        Err(_) => Err(format!("no regular expression (or one that needs look-around or backtracking, or is too big): {text}")),
+        Err(_) => {
+            Err(format!("no regular expression (or one that needs look-around or backtracking, or is too big): {text}"))
+        }
     }
 }
 
@@ -197,9 +211,9 @@ pub(super) fn closed(schema: &Json) -> Json {
     let (mut parts, mut seen) = (Vec::new(), HashSet::new());
     same_value(schema, schema, &mut parts, &mut seen);
     let says = |keyword: &str| parts.iter().any(|part| part.get(keyword).is_some());
-    let declares = parts.iter().any(|part| {
-        part.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty())
-    });
+    let declares = parts
+        .iter()
+        .any(|part| part.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty()));
     let mut closed = schema.clone();
     if !declares || says("additionalProperties") || says("unevaluatedProperties") {
         return closed;

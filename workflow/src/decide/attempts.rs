@@ -2,7 +2,7 @@
 
 use super::block::violation;
 use super::scope::StepScope;
-use super::{Facts, PAYLOAD_BYTES_MAX, Walk, Walked, next};
+use super::{Facts, Walk, Walked, next};
 use crate::definition::{Compensate, DurationSpec, Kind, Retry, SignalSpec, Step, Task, UndoAction};
 use crate::event::{Child, Queue, SignalTarget, StepAttemptFailed, StepScheduled, TaskError};
 use crate::expression::Template;
@@ -150,9 +150,6 @@ impl Facts<'_> {
                 self.payload(&signal.payload, scope)?
             }
         };
-        if input.len() > PAYLOAD_BYTES_MAX {
-            return Err(TaskError::permanent("PAYLOAD_TOO_LARGE", format!("the input has {} bytes", input.len())));
-        }
         event.input = Some(input);
         Ok(event)
     }

@@ -20,6 +20,8 @@ pub struct Facts<'a> {
     pub execution_id: &'a str,
     /// The shard's time, ms.
     pub now_ms: u64,
+    /// How long the history may grow.
+    pub limits: super::Limits,
 }
 
 /// What a unit is, seen from its key.
@@ -132,7 +134,7 @@ impl<'a> Facts<'a> {
 
     /// A template's value as bytes.
     pub(crate) fn payload(&self, template: &Template, scope: &StepScope<'_>) -> Result<Payload, TaskError> {
-        self.value(template, scope).map(|value| Payload::from(&value))
+        self.value(template, scope).and_then(|value| bounded(&value))
     }
 
     /// A duration in ms.
@@ -142,6 +144,16 @@ impl<'a> Facts<'a> {
             DurationSpec::Evaluated(template) => duration_of(&self.value(template, scope)?),
         }
     }
+}
+
+/// A value as bytes, if it is not too long to be kept.
+pub(crate) fn bounded(value: &Value) -> Result<Payload, TaskError> {
+    let payload = Payload::from(value);
+    if payload.len() > super::PAYLOAD_BYTES_MAX {
+        let message = format!("{} bytes, at most {} are kept", payload.len(), super::PAYLOAD_BYTES_MAX);
+        return Err(TaskError::permanent("PAYLOAD_TOO_LARGE", message));
+    }
+    Ok(payload)
 }
 
 /// A duration that an expression gave: ms, or a text such as `1h30m`.

@@ -1,10 +1,11 @@
 //! The root: what ends a run, and its end.
 
-use super::events::closing_badly;
+use super::events::{closing_badly, closing_failed};
 use super::place::Node;
 use super::{Outcome, Walk, Walked, next};
 use crate::event::{
-    CloseReason, Event, WorkflowCancelled, WorkflowCompleted, WorkflowContinuedAsNew, WorkflowFailed, WorkflowTimedOut,
+    CloseReason, Event, TaskError, WorkflowCancelled, WorkflowCompleted, WorkflowContinuedAsNew, WorkflowFailed,
+    WorkflowTimedOut,
 };
 use crate::key::ROOT;
 use crate::value::Payload;
@@ -24,9 +25,18 @@ impl Walk<'_> {
             if head.cancel.is_some() {
                 return next(closing_badly(ROOT, CloseReason::Cancelled, None));
             }
+            if self.history_is_full() {
+                let error = TaskError::permanent("HISTORY_LIMIT", format!("the history has {} events", head.seq));
+                return next(closing_failed(ROOT, error));
+            }
             self.start_event_handlers()?;
         }
         Ok(self.block(ROOT)?.map(|_| Node::End))
+    }
+
+    fn history_is_full(&self) -> bool {
+        let (head, limits) = (&self.state.head, self.limits);
+        head.seq >= limits.history_events_max || head.history_bytes >= limits.history_bytes_max
     }
 
     /// End handlers, then the terminal event.
@@ -55,7 +65,7 @@ impl Walk<'_> {
                 WorkflowCompleted { output: output.unwrap_or_else(Payload::null), unconsumed_signals }.into()
             }
             (_, Err(error)) => {
-                let error = error.unwrap_or_else(|| crate::event::TaskError::permanent("INTERNAL", "no reason given"));
+                let error = error.unwrap_or_else(|| TaskError::permanent("INTERNAL", "no reason given"));
                 WorkflowFailed { error, compensation, unconsumed_signals }.into()
             }
         }

@@ -175,8 +175,8 @@ impl Walk<'_> {
             Kind::Task(_) | Kind::Workflow { .. } | Kind::Signal(_) => self.acting(key, step),
             Kind::Compute(expression) => {
                 let value = expression.evaluate(&self.scope(key)).map_err(TaskError::expression);
-                let value = or_fail!(self, key, value);
-                next(succeeded(key, 1, Some(Payload::from(&value))))
+                let output = or_fail!(self, key, value.and_then(|value| super::facts::bounded(&value)));
+                next(succeeded(key, 1, Some(output)))
             }
             Kind::Fail { code, message, details } => self.fail_step(key, code, message.as_ref(), details.as_ref()),
             Kind::Await(wait) => self.wait(key, wait),

@@ -12,9 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use super::hash::definition_hash;
 use crate::contract::Contract;
-use crate::definition::{
-    Attribute, AttributeKind, Block, Definition, Handlers, Kind, Step, StepIndex, TaskContract,
-};
+use crate::definition::{Attribute, AttributeKind, Block, Definition, Handlers, Kind, Step, StepIndex, TaskContract};
 use crate::expression::Expression;
 use parts::{expression, failure_rules, for_each, repeat, retry, template, text, version};
 
@@ -208,10 +206,7 @@ fn contract(
 }
 
 /// An object of objects.
-fn named<T>(
-    node: Option<&Json>,
-    read: impl Fn(&Map<String, Json>) -> Result<T>,
-) -> Result<BTreeMap<String, T>> {
+fn named<T>(node: Option<&Json>, read: impl Fn(&Map<String, Json>) -> Result<T>) -> Result<BTreeMap<String, T>> {
     let mut found = BTreeMap::new();
     for (name, node) in node.and_then(Json::as_object).into_iter().flatten() {
         let Json::Object(node) = node else { return within(name, wrong("an object expected")) };

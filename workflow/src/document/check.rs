@@ -42,8 +42,7 @@ impl Report {
         written: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) {
-        let suggestion =
-            if self.faults.len() < FAULTS_MAX { super::fault::nearest(written, known) } else { None };
+        let suggestion = if self.faults.len() < FAULTS_MAX { super::fault::nearest(written, known) } else { None };
         self.faults.push(Fault::new(place, path, message).suggest(suggestion));
     }
 

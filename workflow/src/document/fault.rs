@@ -63,7 +63,7 @@ impl Faults {
         if list.is_empty() {
             return None;
         }
-        list.sort_by(|a, b| (a.line, a.column).cmp(&(b.line, b.column)));
+        list.sort_by_key(|fault| (fault.line, fault.column));
         list.dedup();
         if list.len() > FAULTS_MAX {
             let more = list.len() - FAULTS_MAX;

@@ -97,17 +97,32 @@ impl Form {
     }
 
     pub(super) fn fits(self, text: &str) -> bool {
-        let (first, rest, length): (fn(u8) -> bool, fn(u8) -> bool, usize) = match self {
-            Form::Workflow => (lower_digit, |b| lower_digit(b) || b"._-".contains(&b), 100),
-            Form::Task => (|b| b.is_ascii_alphanumeric(), |b| b.is_ascii_alphanumeric() || b"._-".contains(&b), 100),
-            Form::Id | Form::Signal => (|b| b.is_ascii_lowercase() || b == b'_', |b| lower_digit(b) || b == b'_', 64),
-            Form::Code => (|b| b.is_ascii_uppercase(), |b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_', 64),
-            Form::Variable => (|b| b.is_ascii_alphabetic() || b == b'_', |b| b.is_ascii_alphanumeric() || b == b'_', 64),
-        };
+        let (first, _) = self.letters();
         let mut bytes = text.bytes();
-        bytes.next().is_some_and(first) && bytes.all(rest) && text.len() <= length
+        bytes.next().is_some_and(first) && bytes.all(|byte| self.letters().1(byte)) && text.len() <= self.length_max()
+    }
+
+    /// What may stand first, and what after it.
+    fn letters(self) -> (Letters, Letters) {
+        match self {
+            Form::Workflow => (lower_digit, |b| lower_digit(b) || b"._-".contains(&b)),
+            Form::Task => (|b| b.is_ascii_alphanumeric(), |b| b.is_ascii_alphanumeric() || b"._-".contains(&b)),
+            Form::Id | Form::Signal => (|b| b.is_ascii_lowercase() || b == b'_', |b| lower_digit(b) || b == b'_'),
+            Form::Code => (|b| b.is_ascii_uppercase(), |b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'),
+            Form::Variable => (|b| b.is_ascii_alphabetic() || b == b'_', |b| b.is_ascii_alphanumeric() || b == b'_'),
+        }
+    }
+
+    fn length_max(self) -> usize {
+        match self {
+            Form::Workflow | Form::Task => 100,
+            Form::Id | Form::Signal | Form::Code | Form::Variable => 64,
+        }
     }
 }
+
+/// Whether a byte may stand somewhere.
+type Letters = fn(u8) -> bool;
 
 fn lower_digit(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()

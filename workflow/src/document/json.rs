@@ -1,7 +1,7 @@
 //! JSON (RFC 8259) to a marked tree.
 //!
-//! A reader of its own, because places, repeated keys and exact numbers are wanted of every value. It recurses, so depth
-//! is bounded first.
+//! A reader of its own, because places, repeated keys and exact numbers are wanted of every value. It recurses, so
+//! depth is bounded first.
 
 use std::collections::HashSet;
 
@@ -171,7 +171,9 @@ impl Reader<'_> {
                     text.push(self.escape()?);
                 }
                 Some(control) if (control as u32) < 0x20 => {
-                    return Err(self.fault("this is no JSON: a control character inside a string; write it as an escape"));
+                    return Err(
+                        self.fault("this is no JSON: a control character inside a string; write it as an escape")
+                    );
                 }
                 Some(character) => {
                     text.push(character);
@@ -219,13 +221,15 @@ impl Reader<'_> {
         let mut code = 0;
         for _ in 0..4 {
             let digit = self.next().and_then(|digit| digit.to_digit(16));
-            code = code * 16 + digit.ok_or_else(|| self.fault_at(place, "this is no JSON: four hex digits expected"))?;
+            code =
+                code * 16 + digit.ok_or_else(|| self.fault_at(place, "this is no JSON: four hex digits expected"))?;
         }
         Ok(code)
     }
 
     fn number(&mut self, place: Place) -> Result<Marked, Fault> {
-        let end = self.rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(self.rest.len());
+        let end =
+            self.rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(self.rest.len());
         let written = &self.rest[..end];
         let Some(whole) = grammatical(written) else {
             return Err(self.fault(format!("this is no JSON: `{}` is no number", shortened(written))));

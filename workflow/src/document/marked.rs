@@ -109,9 +109,11 @@ impl Marked {
             Tree::Number(number, _) => (*number).into(),
             Tree::Text(text) => text.as_str().into(),
             Tree::List(items) => items.iter().map(Marked::to_json).collect(),
-            Tree::Map(entries) => {
-                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<serde_json::Map<_, _>>().into()
-            }
+            Tree::Map(entries) => entries
+                .iter()
+                .map(|entry| (entry.key.clone(), entry.value.to_json()))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
         }
     }
 

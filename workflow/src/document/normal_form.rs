@@ -126,7 +126,9 @@ fn shaped(node: &Marked, shape: &Shape) -> Option<Json> {
         Shape::Object(fields) => Some(object(node, fields)),
         Shape::Named(form, inner) => {
             let names = node.entries().iter().filter(|entry| form.fits(&entry.key));
-            Some(Json::Object(names.filter_map(|entry| Some((entry.key.clone(), shaped(&entry.value, inner)?))).collect()))
+            Some(Json::Object(
+                names.filter_map(|entry| Some((entry.key.clone(), shaped(&entry.value, inner)?))).collect(),
+            ))
         }
         _ => Some(node.to_json()),
     }

@@ -14,7 +14,7 @@ const SOURCES: [&str; 8] = [
     include_str!("../../tests/documents/cluster-manager.yaml"),
     include_str!("../../tests/documents/next-run.yaml"),
     include_str!("../../tests/documents/answer-with-reminders.yaml"),
-    include_str!("../../tests/documents/remote-job.yaml"),
+    include_str!("../../tests/documents/poll-until-done.yaml"),
 ];
 
 fn one(source: &str, format: Format) -> Compiled {
@@ -92,7 +92,8 @@ fn block_style_means_the_same() {
 #[test]
 fn remarks_and_descriptions_do_not_change_the_hash() {
     let bare = "name: a\nversion: 1.0.0\nsteps: [{id: one, sleep: 1s}]\n";
-    let more = "description: it sleeps\nx-owner: us\nname: a\nversion: 1.0.0\nsteps: [{id: one, sleep: 1000, x-why: 1}]\n";
+    let more =
+        "description: it sleeps\nx-owner: us\nname: a\nversion: 1.0.0\nsteps: [{id: one, sleep: 1000, x-why: 1}]\n";
     assert_eq!(one(bare, Format::Yaml).hash, one(more, Format::Yaml).hash);
     let other = "name: a\nversion: 1.0.0\nsteps: [{id: one, sleep: 2s}]\n";
     assert_ne!(one(bare, Format::Yaml).hash, one(other, Format::Yaml).hash);
@@ -126,7 +127,8 @@ fn steps_stand_in_the_order_of_the_walk() {
 #[test]
 fn naming_a_step_is_waiting_for_it_but_not_everywhere() {
     let source = "name: a\nversion: 1.0.0\ntasks: {t: {version: 1.0.0}}\ndone_when: \"steps.x.output == 1\"\nsteps:\n  \
-                  - {id: x, compute: \"1\"}\n  - {id: y, compute: \"1\"}\n  - id: box\n    done_when: \"steps.y.output == 1\"\n    \
+                  - {id: x, compute: \"1\"}\n  - {id: y, compute: \"1\"}\n  \
+                  - id: box\n    done_when: \"steps.y.output == 1\"\n    \
                   steps: [{id: in_it, task: t, input: \"${steps.x.output}\"}]\n  \
                   - {id: z, task: t, compensate: {task: t, input: \"${steps.y.output}\"}}\n\
                   handlers: {exit: [{id: bye, task: t, input: \"${steps.x.output}\"}]}\n";
@@ -141,7 +143,8 @@ fn naming_a_step_is_waiting_for_it_but_not_everywhere() {
 
 #[test]
 fn the_core_schema_reads_yes_and_on_as_texts() {
-    let json = &plain("a: yes\nb: on\nc: 0x1F\nd: 1e3\ne: ~\nf: '1'\ng: 1.10\nh: 2027-01-01\ni: no\nj: 0o17\nk: -0\n")[0];
+    let json =
+        &plain("a: yes\nb: on\nc: 0x1F\nd: 1e3\ne: ~\nf: '1'\ng: 1.10\nh: 2027-01-01\ni: no\nj: 0o17\nk: -0\n")[0];
     let wanted = serde_json::json!({
         "a": "yes", "b": "on", "c": 31, "d": 1000, "e": null, "f": "1", "g": 1.1, "h": "2027-01-01", "i": "no", "j": 15,
         "k": 0
@@ -189,7 +192,10 @@ proptest! {
                 1 => text.insert(at, character),
                 2 => text.insert(at, ['{', '[', ':', '&', '*', '"', '\n', '\t', '$', '-'][character as usize % 10]),
                 3 if at < text.len() => text.truncate(at.max(1)),
-                4 => { let end = (at + 40).min(text.len()); let copy = text[at..end].to_vec(); text.splice(at..at, copy); }
+                4 => {
+                    let copy = text[at..(at + 40).min(text.len())].to_vec();
+                    text.splice(at..at, copy);
+                }
                 _ if at < text.len() => text[at] = character,
                 _ => {}
             }

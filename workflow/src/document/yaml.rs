@@ -115,7 +115,8 @@ impl<'a> Reader<'a> {
             return Ok(());
         };
         if style == ScalarStyle::Plain && text == "<<" {
-            let message = "merge keys (`<<`) are no part of YAML 1.2; repeat the fields or use an alias for a whole value";
+            let message =
+                "merge keys (`<<`) are no part of YAML 1.2; repeat the fields or use an alias for a whole value";
             return Err(Fault::new(place, path, message));
         }
         if !keys.insert(text.to_owned()) {
@@ -153,7 +154,7 @@ impl<'a> Reader<'a> {
         let (value, bytes) = (value.clone(), *bytes);
         if self.wants_key() {
             return match value.text() {
-                Some(text) => self.key(&text.to_owned(), ScalarStyle::DoubleQuoted, place),
+                Some(text) => self.key(text, ScalarStyle::DoubleQuoted, place),
                 None => Err(Fault::new(place, self.path(), "a key must be a text")),
             };
         }
@@ -244,10 +245,19 @@ fn core(text: &str) -> Result<Tree, &'static str> {
         return integer(text.parse().ok());
     }
     if let Some(hex) = text.strip_prefix("0x").filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit())) {
-        return if hex.is_empty() { Ok(Tree::Text(text.to_owned())) } else { integer(i64::from_str_radix(hex, 16).ok()) };
+        return if hex.is_empty() {
+            Ok(Tree::Text(text.to_owned()))
+        } else {
+            integer(i64::from_str_radix(hex, 16).ok())
+        };
     }
-    if let Some(octal) = text.strip_prefix("0o").filter(|octal| octal.bytes().all(|byte| (b'0'..b'8').contains(&byte))) {
-        return if octal.is_empty() { Ok(Tree::Text(text.to_owned())) } else { integer(i64::from_str_radix(octal, 8).ok()) };
+    if let Some(octal) = text.strip_prefix("0o").filter(|octal| octal.bytes().all(|byte| (b'0'..b'8').contains(&byte)))
+    {
+        return if octal.is_empty() {
+            Ok(Tree::Text(text.to_owned()))
+        } else {
+            integer(i64::from_str_radix(octal, 8).ok())
+        };
     }
     if matches!(digits, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
         return Err("JSON has no such number");

@@ -43,6 +43,11 @@ impl TaskError {
         Self::permanent("EXPRESSION_ERROR", fault.to_string())
     }
 
+    /// Bytes that it counts in an event.
+    pub(super) fn weight(&self) -> usize {
+        self.message.len() + self.details.as_ref().map_or(0, Payload::len)
+    }
+
     /// Whether an attempt that ended with this code may have happened all the same (L5).
     #[must_use]
     pub fn leaves_outcome_unknown(code: &str) -> bool {

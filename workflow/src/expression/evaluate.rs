@@ -13,7 +13,7 @@ use super::meter::Meter;
 use super::node::{Loop, LoopKind, Node, Operator, Pattern, Program};
 use super::operator::{add, arithmetic, compare, equal, negate};
 use super::scope::{Operand, Scope};
-use crate::value::{Value, whole};
+use crate::value::Value;
 
 /// One evaluation.
 pub(super) struct Evaluator<'e, 's> {
@@ -130,7 +130,10 @@ impl<'e, 's> Evaluator<'e, 's> {
         let index = self.value(index)?;
         let place = |index: &Value| match index {
             Value::Int(integer) => Ok(usize::try_from(*integer).ok()),
-            Value::Double(double) if whole(*double).is_some() => Ok(index.as_i64().and_then(|i| usize::try_from(i).ok())),
+            // A whole one beyond i64 is beyond every list.
+            Value::Double(double) if double.is_finite() && double.fract() == 0.0 => {
+                Ok(index.as_i64().and_then(|index| usize::try_from(index).ok()))
+            }
             other => Err(EvalError::new(format!("the index of a list is an integer, not {}", described(other)))),
         };
         match &of {

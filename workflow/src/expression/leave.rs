@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn the_size_is_that_of_the_json_text() {
-        for text in ["null", "[]", "{}", "[1,-20,true,false]", r#"{"a":"b\n\u0001","ä":[{}]}"#, "-9223372036854775808"] {
+        for text in ["null", "[]", "{}", "[1,-20,true,false]", r#"{"a":"b\n\u0001","ä":[{}]}"#, "-9223372036854775808"]
+        {
             let value = Value::from_json(text).unwrap();
             assert_eq!(size(&value).unwrap(), value.to_json().len(), "{text}");
         }

@@ -90,7 +90,11 @@ pub(super) fn number_length(text: &str) -> Result<(usize, bool), String> {
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     if let Some(hexadecimal) = text.strip_prefix("0x") {
         let length = hexadecimal.bytes().take_while(u8::is_ascii_hexdigit).count();
-        return if length == 0 { Err("a hexadecimal number without digits".to_owned()) } else { Ok((2 + length, false)) };
+        return if length == 0 {
+            Err("a hexadecimal number without digits".to_owned())
+        } else {
+            Ok((2 + length, false))
+        };
     }
     let mut length = digits(0);
     let mut double = false;

@@ -12,7 +12,7 @@
 //! - what leaves an expression is finite, normalised (a whole double within i64 is an integer) and can be stored.
 //!
 //! ```text
-//! text ─ lexer ─▶ tokens ─ parser (names, functions, depth) ─▶ Node ─ evaluate (Scope, Meter) ─▶ Operand ─ leave ─▶ Value
+//! text ─ lexer ─▶ Token ─ parser (Names) ─▶ Node ─ evaluate (Scope, Meter) ─▶ Operand ─ leave ─▶ Value
 //! ```
 
 use std::fmt;

@@ -28,7 +28,10 @@ pub(super) enum Node {
     Not(Box<Node>),
     Negate(Box<Node>),
     /// `&&` and `||`: the side that equals `decides` wins, also over an error on the other side.
-    Logic { decides: bool, sides: Vec<Node> },
+    Logic {
+        decides: bool,
+        sides: Vec<Node>,
+    },
     Conditional(Box<[Node; 3]>),
     Binary(Operator, Box<[Node; 2]>),
     List(Vec<Node>),
@@ -36,7 +39,10 @@ pub(super) enum Node {
     /// A function; of a method the receiver is the first argument.
     Call(&'static Function, Vec<Node>),
     /// `matches`, its pattern compiled already where it is a literal.
-    Matches { text: Box<Node>, pattern: Pattern },
+    Matches {
+        text: Box<Node>,
+        pattern: Pattern,
+    },
     Loop(Box<Loop>),
 }
 

@@ -54,9 +54,7 @@ pub(super) fn equal(a: &Value, b: &Value, meter: &mut Meter) -> Result<bool, Eva
 pub(super) fn order(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
-        (Value::Double(a), Value::Double(b)) => {
-            Some(a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())))
-        }
+        (Value::Double(a), Value::Double(b)) => Some(a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))),
         (Value::Int(a), Value::Double(b)) => Some(compare_mixed(*a, *b).unwrap_or(Ordering::Less)),
         (Value::Double(a), Value::Int(b)) => Some(compare_mixed(*b, *a).map_or(Ordering::Greater, Ordering::reverse)),
         (Value::String(a), Value::String(b)) => Some(a.cmp(b)),

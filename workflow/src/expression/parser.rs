@@ -1,8 +1,8 @@
 //! From tokens to a [`Node`] tree, in one pass: CEL's grammar, with names and functions resolved on the way.
 //!
 //! ```text
-//! conditional  logical ( ? conditional : conditional )?          postfix  primary ( .name | .name(…) | [ … ] )*
-//! logical      || over && over comparisons over + - over * / %   primary  literal | name | name(…) | ( … ) | [ … ] | { … }
+//! conditional  logical ( ? conditional : conditional )?          postfix  primary ( .name | .name(…) | […] )*
+//! logical      || over && over comparisons over + - over * / %   primary  literal, name, name(…), (…), […], {…}
 //! unary        ( ! | - )* postfix
 //! ```
 
@@ -343,11 +343,10 @@ impl<'t> Parser<'t> {
             return self.function(name, offset);
         }
         let node = self.names.read(name, offset);
-        let names_a_step = match (self.kind(), self.peek(1), self.peek(2)) {
-            (Kind::Symbol("."), Kind::Name(_), _) => true,
-            (Kind::Symbol("["), Kind::Text(_), Kind::Symbol("]")) => true,
-            _ => false,
-        };
+        let names_a_step = matches!(
+            (self.kind(), self.peek(1), self.peek(2)),
+            (Kind::Symbol("."), Kind::Name(_), _) | (Kind::Symbol("["), Kind::Text(_), Kind::Symbol("]"))
+        );
         if self.names.is_steps(&node) && !names_a_step {
             return Err(steps_alone(offset));
         }

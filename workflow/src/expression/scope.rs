@@ -89,7 +89,9 @@ impl<'a> Operand<'a> {
     pub fn to_value(&self) -> Result<Value, EvalError> {
         match self {
             Operand::Value(value) => Ok(value.clone()),
-            Operand::List(elements) => Ok(Value::from(elements.iter().map(Operand::to_value).collect::<Result<Vec<_>, _>>()?)),
+            Operand::List(elements) => {
+                Ok(Value::from(elements.iter().map(Operand::to_value).collect::<Result<Vec<_>, _>>()?))
+            }
             Operand::View(view) => view.to_value(),
         }
     }

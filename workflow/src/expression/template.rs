@@ -124,7 +124,9 @@ impl Part {
             Part::Constant(value) => Ok(value.clone()),
             Part::Typed(expression) => expression.evaluate(scope),
             Part::Spliced(pieces) => spliced(pieces, scope),
-            Part::List(parts) => Ok(Value::from(parts.iter().map(|part| part.evaluate(scope)).collect::<Result<Vec<_>, _>>()?)),
+            Part::List(parts) => {
+                Ok(Value::from(parts.iter().map(|part| part.evaluate(scope)).collect::<Result<Vec<_>, _>>()?))
+            }
             Part::Map(parts) => {
                 let entries = parts.iter().map(|(key, part)| Ok((Arc::clone(key), part.evaluate(scope)?)));
                 Ok(Value::from(entries.collect::<Result<BTreeMap<_, _>, _>>()?))
@@ -250,7 +252,10 @@ fn normalised(value: Value) -> Value {
 enum RawPiece<'t> {
     Text(String),
     /// The source between the braces, and the characters before it in the text.
-    Expression { source: &'t str, offset: usize },
+    Expression {
+        source: &'t str,
+        offset: usize,
+    },
 }
 
 /// A text cut into literal pieces and expressions.

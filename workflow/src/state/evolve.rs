@@ -20,6 +20,7 @@ impl Execution {
         let at = At { seq: recorded.seq, now_ms: recorded.timestamp_ms };
         self.head.seq = at.seq;
         self.head.updated_at_ms = at.now_ms;
+        self.head.history_bytes += recorded.event.weight() as u64;
         match &recorded.event {
             Event::WorkflowCreated(e) => self.created(e, at),
             Event::WorkflowStarted(_) => self.head.started_at_ms = Some(at.now_ms),

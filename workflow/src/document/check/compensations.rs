@@ -19,11 +19,12 @@ pub(super) fn check(outline: &Outline<'_>, report: &mut Report) {
             continue;
         };
         for entry in undo.entries() {
-            let foreign = (action != "task" && ONLY_TASK.contains(&entry.key.as_str()))
-                || (action == "signal" && entry.key == "input");
-            if foreign {
+            if action != "task" && ONLY_TASK.contains(&entry.key.as_str()) {
                 let message = format!("`{}` is not allowed in an undo by {action}", entry.key);
                 report.fault(entry.key_place, join(&path, &entry.key), message);
+            } else if action == "signal" && entry.key == "input" {
+                let message = "an undo by a signal carries `signal.payload`; this `input` goes nowhere";
+                report.warn(entry.key_place, &join(&path, &entry.key), message.to_owned());
             }
         }
     }

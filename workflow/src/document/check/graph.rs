@@ -17,9 +17,9 @@ pub(in crate::document) struct Graph {
 
 pub(super) fn check(outline: &Outline<'_>, uses: &Uses, report: &mut Report) -> Graph {
     let mut depends_on = vec![BTreeSet::new(); outline.steps.len()];
-    for index in 0..outline.steps.len() {
+    for (index, found) in depends_on.iter_mut().enumerate() {
         for field in ["after", "depends_on"] {
-            after(outline, index, field, &mut depends_on[index], report);
+            after(outline, index, field, found, report);
         }
     }
     for named in uses.list.iter().filter(|named| named.orders == Orders::Yes) {

@@ -8,8 +8,7 @@ use crate::document::outline::{Home, Kind, Outline, StepNode};
 /// Fields that every step may have.
 const ALWAYS: [&str; 4] = ["id", "when", "after", "depends_on"];
 
-const AROUND_ALL: [&str; 7] =
-    ["on_failure", "for", "repeat", "deadline", "on_deadline", "retry", "compensate"];
+const AROUND_ALL: [&str; 7] = ["on_failure", "for", "repeat", "deadline", "on_deadline", "retry", "compensate"];
 const AROUND_AWAIT: [&str; 5] = ["on_failure", "for", "repeat", "deadline", "on_deadline"];
 const OF_TASK: [&str; 5] = ["input", "language", "timeout", "queue_timeout", "heartbeat_timeout"];
 
@@ -19,8 +18,7 @@ pub(super) fn check(outline: &Outline<'_>, report: &mut Report) {
             [] => none(step, report),
             [kind] => attributes(step, kind, report),
             [first, second, ..] => {
-                let message =
-                    format!("a step has one kind; this one has `{}` and `{}`", first.field(), second.field());
+                let message = format!("a step has one kind; this one has `{}` and `{}`", first.field(), second.field());
                 report.fault(step.node.place, &step.path, message);
             }
         }

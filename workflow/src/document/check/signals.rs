@@ -5,11 +5,15 @@ use crate::document::marked::{Marked, Tree, join};
 use crate::document::outline::Outline;
 
 pub(super) fn check(outline: &Outline<'_>, report: &mut Report) {
-    let declared: Vec<&str> =
-        outline.document.get("signals").map_or(&[][..], Marked::entries).iter().map(|entry| entry.key.as_str()).collect();
+    let declared: Vec<&str> = outline
+        .document
+        .get("signals")
+        .map_or(&[][..], Marked::entries)
+        .iter()
+        .map(|entry| entry.key.as_str())
+        .collect();
     let handlers = outline.document.get("handlers").and_then(|handlers| handlers.get("event"));
-    let handled: Vec<&str> =
-        handlers.map_or(&[][..], Marked::entries).iter().map(|entry| entry.key.as_str()).collect();
+    let handled: Vec<&str> = handlers.map_or(&[][..], Marked::entries).iter().map(|entry| entry.key.as_str()).collect();
     for entry in handlers.map_or(&[][..], Marked::entries) {
         if !declared.contains(&entry.key.as_str()) {
             let message = format!("the signal `{}` is not declared in `signals`", entry.key);

@@ -6,7 +6,8 @@ use crate::document::marked::{Marked, join};
 use crate::document::outline::Outline;
 
 pub(super) fn check(outline: &Outline<'_>, report: &mut Report) {
-    let names = |field| outline.document.get(field).map_or(&[][..], Marked::entries).iter().map(|entry| entry.key.as_str());
+    let names =
+        |field| outline.document.get(field).map_or(&[][..], Marked::entries).iter().map(|entry| entry.key.as_str());
     let tasks: Vec<&str> = names("tasks").collect();
     let workflows: Vec<&str> = names("workflows").collect();
     for entry in outline.document.get("tasks").into_iter().flat_map(Marked::entries) {

@@ -1,7 +1,7 @@
 //! Expressions compile, and name only what is in scope where they stand; what they name is noted for the graph.
 //!
-//! Around a body, from outside: `when` → `deadline` → `for` → `repeat` → `retry` (L1). Each sees what the layers outside
-//! it give: the loop variables begin inside `for`, `iteration` and `previous` inside `repeat`.
+//! Around a body, from outside: `when` → `deadline` → `for` → `repeat` → `retry` (L1). Each sees what the layers
+//! outside it give: the loop variables begin inside `for`, `iteration` and `previous` inside `repeat`.
 
 use std::collections::BTreeSet;
 
@@ -203,8 +203,7 @@ impl<'a> Checker<'_, 'a> {
             self.template(node.get(field), &join(path, field), at);
         }
         let mut names = self.template(node.get("input"), &join(path, "input"), at);
-        for (field, inner) in
-            [("workflow", "name"), ("signal", "execution"), ("signal", "name"), ("signal", "payload")]
+        for (field, inner) in [("workflow", "name"), ("signal", "execution"), ("signal", "name"), ("signal", "payload")]
         {
             let found =
                 self.template(node.get(field).and_then(|node| node.get(inner)), &join(&join(path, field), inner), at);
@@ -311,7 +310,9 @@ impl<'a> Checker<'_, 'a> {
                 let message = match home {
                     Home::Step(owner) => {
                         let owner = self.outline.steps[owner].id;
-                        format!("the step `{id}` lies inside the block `{owner}`; give the block a `result` that shows it")
+                        format!(
+                            "the step `{id}` lies inside the block `{owner}`; give the block a `result` that shows it"
+                        )
                     }
                     _ => format!("the step `{id}` belongs to a handler and is not seen here"),
                 };

@@ -64,45 +64,51 @@ fn the_deepest_texts_work() {
 #[test]
 fn a_million_steps_at_most() {
     let none = Variables::new();
-    check(&none, &[
-        ("range(2000).map(x, range(600).exists(y, y < 0)).size()", "error"),
-        ("range(200).map(x, range(600).exists(y, y < 0)).size()", "200"),
-        // Nothing wins over running out.
-        ("range(2000).all(x, !range(600).exists(y, y < 0)) || true", "error"),
-        ("range(1000).exists(x, range(1000).all(y, y >= 0) && x == 999)", "error"),
-        ("range(1000000).size()", "1000000"),
-        ("range(1000001)", "error"),
-        ("range(100000).map(x, range(100000).size()).size()", "error"),
-        ("range(10000).distinct().size()", "10000"),
-        ("range(300000).exists(x, range(300000) != range(300000))", "error"),
-        ("range(100000).all(x, 'a'.matches('a' + string(x)))", "false"),
-        ("range(100000).exists(x, 'b'.matches('a' + string(x)))", "error"),
-        ("range(300).map(x, range(10000).map(y, 10000 - y).sort()).size()", "error"),
-    ]);
+    check(
+        &none,
+        &[
+            ("range(2000).map(x, range(600).exists(y, y < 0)).size()", "error"),
+            ("range(200).map(x, range(600).exists(y, y < 0)).size()", "200"),
+            // Nothing wins over running out.
+            ("range(2000).all(x, !range(600).exists(y, y < 0)) || true", "error"),
+            ("range(1000).exists(x, range(1000).all(y, y >= 0) && x == 999)", "error"),
+            ("range(1000000).size()", "1000000"),
+            ("range(1000001)", "error"),
+            ("range(100000).map(x, range(100000).size()).size()", "error"),
+            ("range(10000).distinct().size()", "10000"),
+            ("range(300000).exists(x, range(300000) != range(300000))", "error"),
+            ("range(100000).all(x, 'a'.matches('a' + string(x)))", "false"),
+            ("range(100000).exists(x, 'b'.matches('a' + string(x)))", "error"),
+            ("range(300).map(x, range(10000).map(y, 10000 - y).sort()).size()", "error"),
+        ],
+    );
 }
 
 #[test]
 fn no_value_over_8_mib() {
     let mebibyte = "x".repeat(1 << 20);
     let scope = Variables::from([("m".to_owned(), Value::from(mebibyte))]);
-    check(&scope, &[
-        ("(m + m + m + m + m + m + m + m).size()", "8388608"),
-        ("(m + m + m + m + m + m + m + m + 'x').size()", "error"),
-        ("range(9).map(x, m)", "error"),
-        ("range(9).map(x, m).size()", "9"),
-        ("range(9).map(x, m).join('').size()", "error"),
-        ("range(7).map(x, m).join('').size()", "7340032"),
-        ("toJson(range(9).map(x, m)).size()", "error"),
-        ("string(range(9).map(x, m)).size()", "error"),
-        ("m.replace('x', 'aaaaaaaaa').size()", "error"),
-        ("m.replace('x', 'aaaaaaaa').size()", "8388608"),
-        ("m.replace('', 'aaaaaaaaa').size()", "error"),
-        ("base64(m + m + m + m + m + m + m).size()", "error"),
-        ("base64(m).size()", "1398104"),
-        ("json('[' + m + m + m + m + m + m + m + m + ']')", "error"),
-        ("m.split('').size()", "1048576"),
-        ("m.split('')", "[\"x\"]"),
-    ][..15]);
+    check(
+        &scope,
+        &[
+            ("(m + m + m + m + m + m + m + m).size()", "8388608"),
+            ("(m + m + m + m + m + m + m + m + 'x').size()", "error"),
+            ("range(9).map(x, m)", "error"),
+            ("range(9).map(x, m).size()", "9"),
+            ("range(9).map(x, m).join('').size()", "error"),
+            ("range(7).map(x, m).join('').size()", "7340032"),
+            ("toJson(range(9).map(x, m)).size()", "error"),
+            ("string(range(9).map(x, m)).size()", "error"),
+            ("m.replace('x', 'aaaaaaaaa').size()", "error"),
+            ("m.replace('x', 'aaaaaaaa').size()", "8388608"),
+            ("m.replace('', 'aaaaaaaaa').size()", "error"),
+            ("base64(m + m + m + m + m + m + m).size()", "error"),
+            ("base64(m).size()", "1398104"),
+            ("json('[' + m + m + m + m + m + m + m + m + ']')", "error"),
+            ("m.split('').size()", "1048576"),
+            ("m.split('')", "[\"x\"]"),
+        ][..15],
+    );
     let doubled = "[1]".to_owned() + &".map(x, [x, x])".repeat(60);
     check(&scope, &[(&doubled, "error"), (&format!("{doubled} == {doubled}"), "error")]);
     // Walking as far as the bound is paid for, so that it cannot be had again and again.

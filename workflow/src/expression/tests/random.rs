@@ -1,6 +1,4 @@
-//! Random texts: nothing panics, evaluating twice gives the same, costs stay bounded.
-
-use std::time::{Duration, Instant};
+//! Random texts: nothing panics, every evaluation ends, and doing it twice gives the same.
 
 use proptest::prelude::*;
 
@@ -10,10 +8,64 @@ use crate::expression::Template;
 /// Texts that are often nearly expressions.
 fn text() -> impl Strategy<Value = String> {
     const PIECES: &[&str] = &[
-        "1", "2.5", "'a'", "null", "true", "x", "m", "l", "steps.a", ".k", ".size()", "[0]", "(", ")", "[", "]", "{", "}",
-        ",", ":", "?", " + ", "-", " * ", "/", "%", "!", "&&", "||", "==", "<", " in ", ".map(y, ", ".filter(y, ",
-        ".exists(y, ", "y", "range(", "string(", "coalesce(", ".sort()", ".join('')", "\\", "\"", "ä", "😀", "${", "$", "//",
-        "\n", "r'", "0x", "1e", "u", "json(", ".distinct()", "9223372036854775807", "1e308", "has(",
+        "1",
+        "2.5",
+        "'a'",
+        "null",
+        "true",
+        "x",
+        "m",
+        "l",
+        "steps.a",
+        ".k",
+        ".size()",
+        "[0]",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        "?",
+        " + ",
+        "-",
+        " * ",
+        "/",
+        "%",
+        "!",
+        "&&",
+        "||",
+        "==",
+        "<",
+        " in ",
+        ".map(y, ",
+        ".filter(y, ",
+        ".exists(y, ",
+        "y",
+        "range(",
+        "string(",
+        "coalesce(",
+        ".sort()",
+        ".join('')",
+        "\\",
+        "\"",
+        "ä",
+        "😀",
+        "${",
+        "$",
+        "//",
+        "\n",
+        "r'",
+        "0x",
+        "1e",
+        "u",
+        "json(",
+        ".distinct()",
+        "9223372036854775807",
+        "1e308",
+        "has(",
     ];
     prop::collection::vec(prop::sample::select(PIECES), 0..24).prop_map(|pieces| pieces.concat())
 }
@@ -21,9 +73,7 @@ fn text() -> impl Strategy<Value = String> {
 fn evaluates_alike(text: &str) {
     let scope = scope(r#"{"x": 1, "m": {"k": [1, 2.5, "z"]}, "l": [3, null, {"a": "ä"}]}"#);
     if let Ok(expression) = Expression::compile(text) {
-        let started = Instant::now();
         let first = expression.evaluate(&scope);
-        assert!(started.elapsed() < Duration::from_secs(20), "{text}");
         assert_eq!(first, expression.evaluate(&scope), "{text}");
         if let Ok(value) = first {
             // What leaves an expression can be read again, and is the same.

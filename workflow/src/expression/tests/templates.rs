@@ -64,10 +64,13 @@ fn all_faults_come_at_once() {
         message: message.to_owned(),
         offset,
     };
-    assert_eq!(faults, [
-        fault("/a", 6, "ends where an expression is expected"),
-        fault("/a", 10, "`)` where an expression is expected"),
-        fault("/b/0", 0, "`${` without its `}`"),
-        fault("/c", 2, "ends where an expression is expected"),
-    ]);
+    assert_eq!(
+        faults,
+        [
+            fault("/a", 6, "ends where an expression is expected"),
+            fault("/a", 10, "`)` where an expression is expected"),
+            fault("/b/0", 0, "`${` without its `}`"),
+            fault("/c", 2, "ends where an expression is expected"),
+        ]
+    );
 }
