@@ -2,8 +2,10 @@
 //! evaluated here and by the independent second implementation of the language in Python under `tests/model/`.
 //! Values must be the same, and errors must be errors on both sides; what they say does not matter.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // A test that cannot go on fails.
+
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::File;
 use std::process::{Command, Stdio};
 
 use workflow::expression::{Expression, Template};
@@ -66,23 +68,20 @@ fn evaluate(is_template: bool, text: &str, scope: &BTreeMap<String, Value>) -> O
 }
 
 fn ask_python(questions: &[(bool, String)]) -> Vec<Answer> {
-    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model/eval_expressions.py");
-    let mut python = Command::new("python3")
-        .args(["-B", driver])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3 must be installed: it runs the second implementation");
-    let mut stdin = python.stdin.take().unwrap();
     let mut lines = SCOPE.replace('\n', " ");
     for (is_template, text) in questions {
         let key = if *is_template { "template" } else { "expression" };
         lines += &format!("\n{}", serde_json::json!({ key: text }));
     }
-    // Written beside the reading: neither pipe holds it all.
-    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()).unwrap());
-    let output = python.wait_with_output().unwrap();
-    writer.join().unwrap();
+    // A file, because a pipe that nobody reads yet does not hold it all.
+    let asked = concat!(env!("CARGO_TARGET_TMPDIR"), "/expressions.jsonl");
+    std::fs::write(asked, lines).unwrap();
+    let output = Command::new("python3")
+        .args(["-B", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model/eval_expressions.py")])
+        .stdin(File::open(asked).unwrap())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("python3 must be installed: it runs the second implementation");
     assert!(output.status.success());
     let answers = String::from_utf8(output.stdout).unwrap();
     let answers = answers.lines().map(|line| {
