@@ -123,7 +123,7 @@ fn a_file_that_is_none_is_refused_with_its_place() {
     let refused = |cases: &str| parse(cases).map(|_| ()).unwrap_err().to_string();
     let text = refused("- name: x\n  mocks:\n    a.do: [{}, {tims: 2}]\n  expect: {status: completed}");
     assert!(
-        text.starts_with("3:16: /0/mocks/a.do/1/tims: case \"x\": unknown field `tims`, expected one of"),
+        text.starts_with("3:23: /0/mocks/a.do/1/tims: case \"x\": unknown field `tims`, expected one of"),
         "{text}"
     );
     let text = refused("- {name: x, expect: {status: completed}, cancel: soon}");
