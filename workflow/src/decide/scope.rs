@@ -99,7 +99,7 @@ impl<'a> StepScope<'a> {
         if key::is_handler_path(at) {
             let handler = self.facts.state.handlers.get(at)?;
             return match name {
-                "event" => Some(Value::from(handler.event.as_ref().map(Payload::value))),
+                "event" => Some(Value::from(handler.event.as_ref().map(Payload::shared_value))),
                 "failure" => Some(Value::from(handler.failure.as_ref().map(failure_value))),
                 _ => None,
             };
@@ -149,7 +149,7 @@ impl Scope for StepScope<'_> {
             return Some(Operand::value(value));
         }
         match name {
-            "input" => Some(Operand::value(self.facts.state.head.input.as_ref().map(Payload::value))),
+            "input" => Some(Operand::value(self.facts.state.head.input.as_ref().map(Payload::shared_value))),
             "execution" => Some(Operand::view(ExecutionView { facts: self.facts })),
             "steps" => Some(Operand::view(StepsView { facts: self.facts, block: Key::from(self.block) })),
             _ => None,
@@ -301,7 +301,9 @@ impl<'a> Facts<'a> {
             status if !status.is_resolved() => unit.last_output.as_ref(),
             _ => None,
         };
-        Operand::value(output.map(Payload::value))
+        // A step is read by many, an element by few.
+        let read = if key::last_segment(key).element.is_some() { Payload::value } else { Payload::shared_value };
+        Operand::value(output.map(read))
     }
 
     /// In item order, null where not succeeded before the closing.

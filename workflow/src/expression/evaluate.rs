@@ -251,7 +251,6 @@ impl<'e, 's> Evaluator<'e, 's> {
         let items = Items::of(&over)?;
         match loop_.kind {
             LoopKind::Map => {
-                // As in the model: first all that pass, then what they become.
                 let mut results = Vec::new();
                 match &loop_.filter {
                     None => items.each(|item| self.bound(item, &loop_.body).map(|result| results.push(result)))?,

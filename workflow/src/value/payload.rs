@@ -1,7 +1,8 @@
 //! A JSON text that only passes through.
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
 use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
@@ -23,10 +24,34 @@ impl PayloadError {
 /// A JSON text kept byte for byte, known to be exactly one value. Cheap to clone.
 ///
 /// Two payloads are equal when their texts are; compare [`Payload::value`]s to compare what they say.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Payload(Arc<str>);
+#[derive(Clone)]
+pub struct Payload(Arc<Kept>);
+
+struct Kept {
+    text: Box<str>,
+    /// The text read, once somebody has asked for [`Payload::shared_value`].
+    value: OnceLock<Value>,
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.text == other.0.text
+    }
+}
+
+impl Eq for Payload {}
+
+impl Hash for Payload {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.text.hash(state);
+    }
+}
 
 impl Payload {
+    fn keep(text: &str) -> Self {
+        Payload(Arc::new(Kept { text: Box::from(text), value: OnceLock::new() }))
+    }
+
     /// Keeps a text after reading it once; white space around the value goes, white space inside it stays.
     ///
     /// # Errors
@@ -36,34 +61,40 @@ impl Payload {
         // Read with the very rules of `value`, so that `value` cannot fail later.
         Value::from_json(text)?;
         // What JSON calls white space is what may stand around the value now.
-        Ok(Payload(Arc::from(text.trim_matches([' ', '\t', '\r', '\n']))))
+        Ok(Payload::keep(text.trim_matches([' ', '\t', '\r', '\n'])))
     }
 
     /// The payload `null`.
     pub fn null() -> Self {
-        Payload(Arc::from("null"))
+        Payload::keep("null")
     }
 
     /// The text, as it came.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.text
     }
 
     /// The length of the text in bytes.
     #[allow(clippy::len_without_is_empty)] // Never empty: the empty text is no JSON.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.text.len()
     }
 
     /// Whether it says `null`.
     pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
+        &*self.0.text == "null"
     }
 
     /// The text, read. Costs as much as the text is long.
     pub fn value(&self) -> Value {
         // Every way to make a payload has read the text with the same parser: it cannot fail here.
-        Value::from_json(&self.0).unwrap_or_default()
+        Value::from_json(&self.0.text).unwrap_or_default()
+    }
+
+    /// The text, read once for all who hold this payload: for what is asked for again and again, as an execution's
+    /// input by each element of a fan-out. Costs memory as long as the payload lives.
+    pub fn shared_value(&self) -> Value {
+        self.0.value.get_or_init(|| self.value()).clone()
     }
 }
 
@@ -75,20 +106,20 @@ impl Default for Payload {
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.0.text)
     }
 }
 
 impl fmt::Display for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.0.text)
     }
 }
 
 impl From<&Value> for Payload {
     /// The compact text. The value must be one that was read or has left an expression, so that it can be read back.
     fn from(value: &Value) -> Self {
-        Payload(Arc::from(value.to_json()))
+        Payload::keep(&value.to_json())
     }
 }
 
@@ -102,10 +133,10 @@ impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             // RawValue has the text copied as it is; it borrows, so nothing is allocated.
-            let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+            let raw: &RawValue = serde_json::from_str(&self.0.text).map_err(serde::ser::Error::custom)?;
             raw.serialize(serializer)
         } else {
-            serializer.serialize_str(&self.0)
+            serializer.serialize_str(&self.0.text)
         }
     }
 }
