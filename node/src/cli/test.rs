@@ -1,0 +1,127 @@
+//! `orbit test F…`: runs the cases of workflows with mocked tasks and skipped time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use workflow::case::{self, Case, Checks, Report};
+use workflow::definition::Definition;
+use workflow::document::Fault;
+
+use super::print::{Output, duration};
+use super::source::{self, Pair};
+use super::{Error, counted, junit};
+
+/// Run the test cases of workflows with mocked tasks and skipped time.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Test {
+    /// Documents, their cases files (.test.yaml) or directories of them.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only cases of this name.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Show every event with its simulated time.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Write the results as JUnit XML as well.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+/// The results of one cases file.
+pub(crate) struct Suite {
+    pub(crate) file: String,
+    pub(crate) reports: Vec<Report>,
+}
+
+impl Test {
+    pub(crate) fn run(&self, output: &mut Output) -> Vec<Error> {
+        let (pairs, mut errors) = self.pairs();
+        let mut suites = Vec::new();
+        for pair in pairs {
+            match self.run_pair(&pair, output) {
+                Ok(suite) => suites.push(suite),
+                Err(error) => errors.push(error),
+            }
+        }
+        let all = || suites.iter().flat_map(|suite: &Suite| &suite.reports);
+        let (count, failed) = (all().count(), all().filter(|report| !report.passed()).count());
+        if count > 0 {
+            let documents = suites.iter().filter(|suite| !suite.reports.is_empty()).count();
+            let (cases, documents) = (counted(count, "case"), counted(documents, "document"));
+            output.line(format_args!("{cases} of {documents}: {} passed, {failed} failed", count - failed));
+        }
+        if let Some(file) = &self.junit
+            && let Err(error) = junit::write(file, &suites)
+        {
+            errors.push(Error::Output { file: file.display().to_string(), error: error.to_string() });
+        }
+        if failed > 0 {
+            errors.push(Error::CasesFailed { failed, cases: counted(count, "case") });
+        }
+        if count == 0 && errors.is_empty() {
+            errors.push(Error::NoCases(match &self.only {
+                Some(name) => format!("no case is called {name:?}; `--only` takes a whole name"),
+                None => "there is no case in what was named; cases stand in files that end in .test.yaml".to_owned(),
+            }));
+        }
+        errors
+    }
+
+    /// What is to be run, each once, in the order of the command line.
+    fn pairs(&self) -> (Vec<Pair>, Vec<Error>) {
+        let (mut pairs, mut errors) = (Vec::new(), Vec::new());
+        for path in &self.files {
+            match source::pairs(path) {
+                Ok(found) => {
+                    for pair in found {
+                        if !pairs.contains(&pair) {
+                            pairs.push(pair);
+                        }
+                    }
+                }
+                Err(error) => errors.push(error.into()),
+            }
+        }
+        (pairs, errors)
+    }
+
+    fn run_pair(&self, pair: &Pair, output: &mut Output) -> Result<Suite, Error> {
+        let file = pair.cases.display().to_string();
+        let definitions = match source::compile(&pair.document)? {
+            Ok(compiled) => compiled.into_iter().map(|compiled| Arc::new(compiled.definition)).collect::<Vec<_>>(),
+            Err(faults) => return Err(refused(&pair.document.display().to_string(), faults.list(), output)),
+        };
+        let cases = match source::read(&pair.cases)? {
+            Ok(text) => case::parse(&text).map_err(|faults| refused(&file, faults.list(), output))?,
+            Err(fault) => return Err(refused(&file, &[fault], output)),
+        };
+        let wanted = |case: &&Case| self.only.as_ref().is_none_or(|name| case.name == *name);
+        let run = |case: &Case| self.run_case(case, &definitions, &file, output);
+        Ok(Suite { reports: cases.iter().filter(wanted).map(run).collect(), file: file.clone() })
+    }
+
+    fn run_case(&self, case: &Case, definitions: &[Arc<Definition>], file: &str, output: &mut Output) -> Report {
+        let report = case::run(case, definitions, Checks::Expectations);
+        let word = if report.passed() { "ok  " } else { "FAIL" };
+        let (events, time) = (counted(report.events, "event"), duration(report.simulated_ms));
+        output.line(format_args!("{word} {file}: {} ({events}, {time})", report.name));
+        if self.verbose {
+            for moment in &report.timeline {
+                output.line(moment);
+            }
+        }
+        for difference in &report.differences {
+            output.line(format_args!("     {}", difference.to_string().replace('\n', "\n     ")));
+        }
+        report
+    }
+}
+
+/// Shows the faults of a file.
+fn refused(file: &str, faults: &[Fault], output: &mut Output) -> Error {
+    for fault in faults {
+        output.line(format_args!("{file}:{fault}"));
+    }
+    Error::Faults { faults: counted(faults.len(), "fault"), files: file.to_owned() }
+}

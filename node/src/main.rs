@@ -1,0 +1,9 @@
+//! `orbit`: one binary for everything. What it can do stands in [`cli`], one subcommand a file.
+
+use std::process::ExitCode;
+
+mod cli;
+
+fn main() -> ExitCode {
+    cli::run()
+}
