@@ -53,7 +53,8 @@ pub struct Definition {
     /// Step id to its index; ids are unique in the whole document.
     pub by_id: HashMap<String, StepIndex>,
     /// Whether some condition that is looked at again and again (`done_when`, `until`, `where`) reads what changes
-    /// without an event inside of what it belongs to: `execution.history_events`, or, in a handler, steps of the root.
+    /// without an event inside of what it belongs to: `execution.history_events`, a step outside of the block whose
+    /// `done_when` it is, or, in a handler, steps of the root.
     pub watches_elsewhere: bool,
 }
 

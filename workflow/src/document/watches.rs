@@ -29,13 +29,17 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     fn block(&self, block: &Block, side: Side) -> bool {
-        self.reads(block.done_when.as_ref(), side) || block.steps.iter().any(|&step| self.step(step, side))
+        let own = |id: &str| block.steps.iter().any(|&step| self.definition.step(step).id == id);
+        self.reads(block.done_when.as_ref(), side)
+            || names_others(block.done_when.as_ref(), own)
+            || block.steps.iter().any(|&step| self.step(step, side))
     }
 
     fn step(&self, index: StepIndex, side: Side) -> bool {
         let step = self.definition.step(index);
+        let elements_done = step.for_each.as_ref().and_then(|each| each.done_when.as_ref());
         let around = [
-            step.for_each.as_ref().and_then(|each| each.done_when.as_ref()),
+            elements_done,
             step.repeat.as_ref().map(|repeat| &repeat.until),
         ];
         let inside = match &step.kind {
@@ -43,7 +47,7 @@ impl Watcher<'_> {
             Kind::Steps(block) => self.block(block, side),
             _ => false,
         };
-        inside || around.into_iter().any(|condition| self.reads(condition, side))
+        inside || names_others(elements_done, |_| false) || around.into_iter().any(|condition| self.reads(condition, side))
     }
 
     fn reads(&self, condition: Option<&Expression>, side: Side) -> bool {
@@ -54,4 +58,9 @@ impl Watcher<'_> {
             || names.execution_fields.contains("history_events")
             || side == Side::Handler && names.steps.keys().any(|id| self.root_ids.contains(id.as_str()))
     }
+}
+
+/// `done_when` implies no dependency: a step outside that it names may still change.
+fn names_others(done_when: Option<&Expression>, own: impl Fn(&str) -> bool) -> bool {
+    done_when.is_some_and(|condition| condition.references().steps.keys().any(|id| !own(id)))
 }
