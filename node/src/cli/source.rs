@@ -23,7 +23,11 @@ pub(crate) enum Error {
     Ending(PathBuf),
     #[error("NO_CASES: {} has no cases beside it; write them into {}", .document.display(), .cases.display())]
     NoCases { document: PathBuf, cases: PathBuf },
-    #[error("NO_DOCUMENT: the cases {} have no document; it belongs beside them as {}", .cases.display(), .document.display())]
+    #[error(
+        "NO_DOCUMENT: the cases {} have no document; it belongs beside them as {}",
+        .cases.display(),
+        .document.display()
+    )]
     NoDocument { cases: PathBuf, document: PathBuf },
 }
 

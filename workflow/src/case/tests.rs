@@ -85,8 +85,9 @@ fn inputs_counts_times_and_batches_are_compared() {
 #[test]
 fn answers_of_callers_are_compared() {
     let text = differences(
-        "- {name: x, signals: [{at: 1, name: s, refused: EXECUTION_FINISHED}], redrive: [{at: 1h}], pause: {at: 2h, to: \"y\"}, \
-         queries: [{at: 1ms, name: q, value: 1}], starts: [{id: x}, {id: x}], expect: {status: completed, of: x}}",
+        "- {name: x, signals: [{at: 1, name: s, refused: EXECUTION_FINISHED}], redrive: [{at: 1h}], \
+         pause: {at: 2h, to: \"y\"}, queries: [{at: 1ms, name: q, value: 1}], starts: [{id: x}, {id: x}], \
+         expect: {status: completed, of: x}}",
     );
     assert_eq!(
         text,
