@@ -20,7 +20,7 @@ impl World<'_> {
         let mut due = Vec::new();
         if !paused {
             for (timer, at_ms) in live.timers_to_arm() {
-                arm(live, at, Cause::Timer(timer, at_ms), at_ms, &mut due);
+                arm(live, at, timer, at_ms, &mut due);
             }
             if let Some(at_ms) = live.run.state().head.timeout_at_ms {
                 arm(live, at, Cause::Timeout(at_ms), at_ms, &mut due);

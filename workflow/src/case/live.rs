@@ -27,8 +27,8 @@ pub(super) struct Offer {
 /// Why a command will be due; each is armed once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cause {
-    /// A timer of the history.
-    Timer(Key, u64),
+    /// A timer of the history, by the event that began it.
+    Timer(Key, Seq),
     /// The time-out of the run.
     Timeout(u64),
     /// The time-out of a hand-over.
@@ -115,10 +115,7 @@ impl Live {
             }
             Event::TimerStarted(e) => self.timer_began(&e.step, recorded.seq),
             Event::RetryScheduled(e) => self.timer_began(&e.step, recorded.seq),
-            Event::TimerFired(e) => {
-                self.timers_since.remove(&e.step);
-                self.armed.retain(|cause| !matches!(cause, Cause::Timer(timer, _) if *timer == e.step));
-            }
+            Event::TimerFired(e) => drop(self.timers_since.remove(&e.step)),
             Event::StepDispatched(e) => *self.hand_overs.entry(e.step.clone()).or_default() += 1,
             _ => {}
         }
@@ -129,20 +126,24 @@ impl Live {
     }
 
     fn timer_began(&mut self, timer: &Key, seq: Seq) {
-        self.timers_since.entry(timer.clone()).or_insert(seq);
+        self.timers_since.insert(timer.clone(), seq);
         self.new_timers.push(timer.clone());
     }
 
     /// Timers that run and may not be armed yet, in the order in which they began.
-    pub(super) fn timers_to_arm(&mut self) -> Vec<(Key, u64)> {
+    pub(super) fn timers_to_arm(&mut self) -> Vec<(Cause, u64)> {
         let mut names = std::mem::take(&mut self.new_timers);
         if self.look_at_all {
             let mut all: Vec<_> = self.timers_since.iter().map(|(timer, seq)| (*seq, timer.clone())).collect();
             all.sort();
             names = all.into_iter().map(|(_, timer)| timer).collect();
         }
-        let timers = &self.run.state().timers;
-        names.into_iter().filter_map(|name| timers.get(&*name)?.fire_at_ms.map(|at_ms| (name, at_ms))).collect()
+        let timer = |name: Key| {
+            let at_ms = self.run.state().timers.get(&*name)?.fire_at_ms?;
+            let since = *self.timers_since.get(&name)?;
+            Some((Cause::Timer(name, since), at_ms))
+        };
+        names.into_iter().filter_map(timer).collect()
     }
 
     /// Units in work that may need something, in the order of their first events. Ends the look: timers come first.
