@@ -82,6 +82,9 @@ fn check_shows_what_it_found() {
     let (out, err, code) = place.orbit(&["check", "two.yaml"]);
     assert_eq!((err.as_str(), code), ("", 0));
     assert!(out.starts_with("two.yaml: two 1.0.0 sha256:") && out.lines().count() == 1, "{out}");
+    let place = Place::with(&[("two.test.yaml", CASES)]);
+    let (out, ..) = place.orbit(&["check", "two.test.yaml"]);
+    assert_eq!(out, "two.test.yaml: 2 cases\n");
 }
 
 #[test]

@@ -27,7 +27,14 @@ pub(crate) struct Check {
 struct Found {
     /// Children first: in the order in which they can be registered.
     documents: Vec<Document>,
+    cases: Vec<Cases>,
     faults: Vec<InFile<Fault>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cases {
+    file: String,
+    cases: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,11 +89,10 @@ impl Found {
         };
         if source::is_cases(path) {
             match source::read(path)? {
-                Ok(text) => {
-                    if let Err(faults) = case::parse(&text) {
-                        refused(faults.list());
-                    }
-                }
+                Ok(text) => match case::parse(&text) {
+                    Ok(cases) => self.cases.push(Cases { file, cases: cases.len() }),
+                    Err(faults) => refused(faults.list()),
+                },
                 Err(fault) => refused(&[fault]),
             }
             return Ok(());
@@ -120,6 +126,9 @@ impl Found {
                 let place = if *line == 0 { String::new() } else { format!(":{line}:{column}") };
                 output.line(format_args!("{file}{place}: warning: {path}: {message}"));
             }
+        }
+        for Cases { file, cases } in &self.cases {
+            output.line(format_args!("{file}: {}", counted(*cases, "case")));
         }
         for InFile { file, what } in &self.faults {
             output.line(format_args!("{file}:{what}"));

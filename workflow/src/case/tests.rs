@@ -138,3 +138,35 @@ fn a_file_that_is_none_is_refused_with_its_place() {
     let text = refused("- {name: x, expect: {status: a}}\n- {name: x, expect: {status: a}}");
     assert!(text.contains("two cases are called \"x\""), "{text}");
 }
+
+#[test]
+fn what_is_due_during_a_pause_is_due_on_resume() {
+    let report = report(
+        DOCUMENT,
+        "- {name: x, mocks: {a.do: [{times: 1, lost: 2s}, {}], b.do: [{times: 1, error: {code: TIMEOUT}}, {}]}, \
+         pause: [{at: 1s}, {at: 60015ms}], resume: [{at: 60s}, {at: 90s}], expect: {status: completed, \
+         calls: {a.do: 2, b.do: 2}}}",
+    );
+    assert_eq!(report.differences, []);
+    let at = |line: &str| report.timeline.iter().find(|moment| moment.line == line).map(|moment| moment.at_ms);
+    assert_eq!(at("StepAttemptUncertain a worker_lost"), Some(60_000));
+    assert_eq!(at("StepAttemptFailed b TIMEOUT unknown"), Some(90_000));
+}
+
+#[test]
+fn an_outcome_is_chosen_once_though_a_pause_comes_between() {
+    let report = report(
+        DOCUMENT,
+        "- {name: x, mocks: {a.do: [{times: 1, pickup: 10s, output: 1}, {error: {code: E1}}]}, pause: 5s, resume: 60s, \
+         expect: {status: completed, output: {a: 1}, calls: {a.do: 1}, not_before: 60s}}",
+    );
+    assert_eq!(report.differences.iter().map(|difference| &*difference.what).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn a_child_needs_its_document() {
+    let parent = "{name: p, version: 1.0.0, workflows: {c: {version: 2.0.0}}, steps: [{id: k, workflow: {name: c}}]}";
+    let report = report(parent, "- {name: x, expect: {status: completed}}");
+    let text = report.differences[0].to_string();
+    assert_eq!(text, "the child of k: expected c 2.0.0 among the documents of the case, came none");
+}
