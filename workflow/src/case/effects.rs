@@ -1,11 +1,11 @@
 //! What a state asks for: timers, offers to workers, deliveries. Read off the state alone, after each command.
 
+use std::rc::Rc;
+
 use super::live::{At, Cause, Live, Offer, Shipment};
 use super::outbox::Parcel;
 use super::report::Difference;
 use super::world::{Act, World};
-use std::rc::Rc;
-
 use crate::key::{self, Key};
 use crate::state::{Status, Unit, Work};
 
