@@ -183,7 +183,10 @@ impl fmt::Display for Coverage {
         for (what, count) in &self.counts {
             writeln!(f, "{count:>9} {what}")?;
         }
-        writeln!(f, "closing × open below: in a for | in a block with retry | has compensate | has always, depth 1 to 4")?;
+        writeln!(
+            f,
+            "closing × open below: in a for | in a block with retry | has compensate | has always, depth 1 to 4"
+        )?;
         for reason in REASONS {
             for open in OPEN {
                 write!(f, "{:>15} {:<18}", reason.as_str(), format!("{open:?}"))?;

@@ -205,7 +205,8 @@ impl Generator<'_> {
             step.insert("for".into(), self.for_each(id));
         }
         if wraps && self.tape.chance(15) {
-            let until = self.tape.pick(&["iteration >= 2", "iteration >= 1", "iteration >= 3", "output.n > 1", "false"]);
+            let until =
+                self.tape.pick(&["iteration >= 2", "iteration >= 1", "iteration >= 3", "output.n > 1", "false"]);
             let mut repeat = json!({"until": until, "max": 4});
             if self.tape.chance(50) {
                 repeat["delay"] = json!("2s");
@@ -225,7 +226,8 @@ impl Generator<'_> {
     }
 
     fn for_each(&mut self, id: &str) -> Json {
-        let each = self.tape.pick(&["[1, 2, 3]", "range(4)", "range(4)", "[1, 2, 3]", "range(4)", "[]", "input.nothing"]);
+        let each =
+            self.tape.pick(&["[1, 2, 3]", "range(4)", "range(4)", "[1, 2, 3]", "range(4)", "[]", "input.nothing"]);
         let mut for_each = json!({"each": each, "as": format!("v_{id}")});
         if self.tape.chance(60) {
             for_each["concurrency"] = self.tape.pick(&[json!(1), json!(2), json!(3), json!("${1 + 1}")]);
@@ -288,7 +290,8 @@ impl Generator<'_> {
             document["handlers"] = Json::Object(handlers);
         }
         if self.tape.chance(10) {
-            let again = json!({"id": "again", "when": "input.n < 2", "continue_as_new": {"input": {"n": "${input.n + 1}"}}});
+            let again =
+                json!({"id": "again", "when": "input.n < 2", "continue_as_new": {"input": {"n": "${input.n + 1}"}}});
             document["steps"].as_array_mut().expect("steps are a list").push(again);
         }
     }

@@ -19,15 +19,14 @@ pub enum Role {
     Other,
 }
 
-/// A document and its steps by id.
+/// A document's steps by id.
 #[derive(Clone, Debug)]
 pub struct Outline {
-    pub document: Json,
     steps: HashMap<String, Json>,
 }
 
 impl Outline {
-    pub fn of(document: Json) -> Self {
+    pub fn of(document: &Json) -> Self {
         let mut steps = HashMap::new();
         collect(&document["steps"], &mut steps);
         for (name, handler) in document["handlers"].as_object().into_iter().flatten() {
@@ -36,7 +35,7 @@ impl Outline {
                 _ => collect(handler, &mut steps),
             }
         }
-        Self { document, steps }
+        Self { steps }
     }
 
     /// The step that the last segment of `key` names.

@@ -94,7 +94,7 @@ impl Maker<'_> {
     /// Something that is open in each way, and the next level.
     fn level(&mut self, level: usize) -> Vec<Json> {
         let mut steps = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..if level == 1 { 4 } else { 3 } {
             let step = self.open();
             steps.push(step);
         }
@@ -109,9 +109,14 @@ impl Maker<'_> {
     }
 
     fn open(&mut self) -> Json {
-        let kind = ["sc", "di", "dc", "rw", "sl", "su", "un", "uk", "fo", "sl"][self.tape.below(10)];
+        let kinds = ["rw", "sc", "sc", "rw", "rw", "su", "su", "su", "dc", "dc", "di", "sl", "un", "uk", "fo", "bl"];
+        let kind = self.tape.pick(&kinds);
         let id = self.id(if kind == "dc" || kind == "fo" { "di" } else { kind });
         match kind {
+            "bl" => {
+                let nap = self.id("sl");
+                self.varied(json!({"id": id, "steps": [{"id": nap, "sleep": "1000h"}]}), 20)
+            }
             "sl" => json!({"id": id, "sleep": "1000h"}),
             "di" => {
                 let mut step = json!({"id": id, "task": "work"});
@@ -167,14 +172,14 @@ impl Maker<'_> {
 
     fn undo(&mut self) -> Json {
         let mut undo = json!({"task": "undo", "input": {"key": "${idempotency_key}"}});
-        if self.tape.chance(50) {
+        if self.tape.chance(75) {
             undo["always"] = json!(true);
         }
         undo
     }
 
     fn with_undo(&mut self, step: &mut Json) {
-        if self.tape.chance(55) {
+        if self.tape.chance(80) {
             step["compensate"] = self.undo();
         }
     }
@@ -187,7 +192,7 @@ impl Maker<'_> {
 
     /// With or without `for`, `retry`, `compensate`.
     fn varied(&mut self, mut step: Json, retry: usize) -> Json {
-        self.in_for(&mut step, 40);
+        self.in_for(&mut step, 25);
         if self.tape.chance(retry) {
             step["retry"] = json!({"max_attempts": 2});
         }
@@ -198,7 +203,7 @@ impl Maker<'_> {
     /// What stands around the step that closes.
     fn around(&mut self, closer: &mut Json, aim: Aim) {
         self.with_undo(closer);
-        if self.tape.chance(50) {
+        if self.tape.chance(70) {
             closer["retry"] = json!({"max_attempts": 2});
         }
         if let CloseReason::Deadline | CloseReason::DeadlineFailed = aim.reason {

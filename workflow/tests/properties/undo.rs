@@ -69,7 +69,11 @@ impl Watch {
         if !unknown.is_sorted_by(|a, b| place(a) >= place(b)) {
             faults.push("of the unknown ones the first scheduled last");
         }
-        if !known.iter().filter(|key| succeeded(key)).is_sorted_by(|a, b| self.success.get(&***a) >= self.success.get(&***b)) {
+        if !known
+            .iter()
+            .filter(|key| succeeded(key))
+            .is_sorted_by(|a, b| self.success.get(&***a) >= self.success.get(&***b))
+        {
             faults.push("reverse order of success");
         }
         let inside_late = |(at, block): (usize, &Key)| {
@@ -110,9 +114,8 @@ impl Watch {
                 self.fault(format!("{undone} is undone before {other} is"));
             }
         }
-        let at_a_time = mine.as_ref().map_or(1, |(each, _)| {
-            self.concurrency.get(&**each).copied().unwrap_or(CONCURRENCY)
-        });
+        let at_a_time =
+            mine.as_ref().map_or(1, |(each, _)| self.concurrency.get(&**each).copied().unwrap_or(CONCURRENCY));
         let flying = self.undo.flying.iter().filter(|unit| self.undo.by.get(*unit) == Some(&closing)).count();
         if flying > at_a_time as usize {
             self.fault(format!("{flying} of {closing} are undone at a time, {at_a_time} may"));
@@ -194,10 +197,9 @@ impl Watch {
         let itself = seen.stand != Stand::Succeeded && seen.unknown && self.ended_badly(unit);
         let badly = around.attempt_over || around.badly || itself || root_badly;
         let succeeded = seen.stand == Stand::Succeeded;
-        let late = self
-            .closings
-            .iter()
-            .any(|(at, closed)| at != unit && key::is_under(unit, at) && seen.done.is_some_and(|done| done > closed.seq));
+        let late = self.closings.iter().any(|(at, closed)| {
+            at != unit && key::is_under(unit, at) && seen.done.is_some_and(|done| done > closed.seq)
+        });
         match (&by, &around.covered) {
             (Some(by), Some(covered)) if !key::is_under(by, key::unit_of(covered)) => {
                 self.fault(format!("{unit} lies in {covered}, which is undone by its own, and was undone by {by}"));

@@ -87,7 +87,7 @@ pub struct Watch {
 impl Watch {
     pub fn new(document: &Json, execution_id: &str) -> Self {
         Self {
-            outline: Outline::of(document.clone()),
+            outline: Outline::of(document),
             execution_id: execution_id.to_owned(),
             units: BTreeMap::new(),
             closings: BTreeMap::new(),
@@ -235,6 +235,7 @@ impl Watch {
         match event {
             Event::StepScheduled(e) => self.scheduled(e),
             Event::StepDispatched(e) => {
+                self.starts_resolved(&e.step, event);
                 if self.live.contains_key(&e.step) || !self.tokens.insert(e.token.clone()) {
                     self.fault(format!("{}: two live tokens", e.step));
                 }
@@ -304,6 +305,9 @@ impl Watch {
                 None => self.fault(format!("{} fires though it does not run", e.step)),
             },
             Event::StepClosing(e) => {
+                // What itself closes leaves the queue and its timers (L16).
+                self.due.remove(&e.step);
+                self.due.remove(&*format!("{DEADLINE}{}", &*e.step));
                 let output = e.output.as_ref().map(|output| output.as_str().to_owned());
                 let closed = Closed { reason: e.reason, seq: self.seq, output };
                 if self.closings.insert(e.step.clone(), closed).is_some() {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 use workflow::command::{
-    Answered, Cancel, Complete, Expire, Expiry, Fail, Heartbeat, HeartbeatAnswer, OfferTaken, Pause, Redrive, Refusal,
-    Batch, ResultAnswer, Resume, Run, SendSignal, Start, TimeoutDue, TimerDue, Token, Uncertain,
+    Answered, Batch, Cancel, Complete, Expire, Expiry, Fail, Heartbeat, HeartbeatAnswer, OfferTaken, Pause, Redrive,
+    Refusal, ResultAnswer, Resume, Run, SendSignal, Start, TimeoutDue, TimerDue, Token, Uncertain,
 };
 use workflow::definition::Definition;
 use workflow::document::{self, Format};
