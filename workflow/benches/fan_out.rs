@@ -50,7 +50,11 @@ impl Story {
         let steps: Vec<Json> = match self {
             Self::Chain => {
                 let mut steps: Vec<Json> = (0..size).map(|n| task(format!("s{n}"))).collect();
-                steps.iter_mut().enumerate().skip(1).for_each(|(n, step)| step["after"] = json!([format!("s{}", n - 1)]));
+                steps
+                    .iter_mut()
+                    .enumerate()
+                    .skip(1)
+                    .for_each(|(n, step)| step["after"] = json!([format!("s{}", n - 1)]));
                 steps
             }
             _ => {
@@ -70,7 +74,8 @@ impl Story {
             "name": "bench", "version": "1.0.0", "steps": steps,
             "tasks": {"work": {"version": "1.0.0"}, "undo": {"version": "1.0.0"}},
         });
-        let compiled = document::compile(&document.to_string(), Format::Json).unwrap_or_else(|faults| panic!("{faults}"));
+        let compiled =
+            document::compile(&document.to_string(), Format::Json).unwrap_or_else(|faults| panic!("{faults}"));
         Arc::new(compiled.into_iter().next().unwrap().definition)
     }
 }

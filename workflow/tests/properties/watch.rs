@@ -305,9 +305,6 @@ impl Watch {
                 None => self.fault(format!("{} fires though it does not run", e.step)),
             },
             Event::StepClosing(e) => {
-                // What itself closes leaves the queue and its timers (L16).
-                self.due.remove(&e.step);
-                self.due.remove(&*format!("{DEADLINE}{}", &*e.step));
                 let output = e.output.as_ref().map(|output| output.as_str().to_owned());
                 let closed = Closed { reason: e.reason, seq: self.seq, output };
                 if self.closings.insert(e.step.clone(), closed).is_some() {
