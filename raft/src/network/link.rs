@@ -1,0 +1,204 @@
+//! One connection to a peer for all groups.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use orbit_proto::peer::{Frame, FrameBatch, FrameKind, Hello};
+use prost::Message;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Error, Incoming, Pipe, Transport};
+use crate::consensus::Runtime;
+use crate::types::{GroupId, PeerAddress};
+
+/// How many questions may wait to be sent.
+const QUEUE: usize = 1024;
+/// How many frames share a message at most.
+const BATCH_FRAMES: usize = 128;
+/// About how many bytes share a message at most.
+const BATCH_BYTES: usize = 1 << 20;
+/// How long connecting and the greeting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to wait before connecting again.
+const RECONNECT_AFTER: Duration = Duration::from_millis(50);
+/// A connection on which answers are due and nothing comes for two of these is given up.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The answer to a question, once it comes.
+pub(super) type Answer = oneshot::Receiver<Result<Bytes, Error>>;
+
+#[derive(Debug)]
+struct Question {
+    group: GroupId,
+    kind: FrameKind,
+    body: Bytes,
+    reply: oneshot::Sender<Result<Bytes, Error>>,
+}
+
+/// The way to a peer. The connection is made when it is first needed, again after it broke, and goes with the last
+/// clone.
+#[derive(Debug, Clone)]
+pub(super) struct PeerLink {
+    questions: mpsc::Sender<Question>,
+}
+
+impl PeerLink {
+    pub(super) fn start<RT: Runtime, T: Transport>(transport: Arc<T>, address: PeerAddress, hello: Hello) -> Self {
+        let (questions, waiting) = mpsc::channel(QUEUE);
+        let link = Link { transport, address, hello };
+        drop(RT::spawn(link.run::<RT>(waiting)));
+        PeerLink { questions }
+    }
+
+    /// Sends a question. Questions of a group are sent in the order of these calls.
+    pub(super) async fn ask(&self, group: GroupId, kind: FrameKind, body: Bytes) -> Result<Answer, Error> {
+        let (reply, answer) = oneshot::channel();
+        let question = Question { group, kind, body, reply };
+        self.questions.send(question).await.map_err(|_| Error::Interrupted)?;
+        Ok(answer)
+    }
+}
+
+struct Link<T> {
+    transport: Arc<T>,
+    address: PeerAddress,
+    hello: Hello,
+}
+
+impl<T: Transport> Link<T> {
+    async fn run<RT: Runtime>(self, mut waiting: mpsc::Receiver<Question>) {
+        while let Some(first) = waiting.recv().await {
+            match self.connect::<RT>().await {
+                Ok(pipe) => Connection::new(pipe).carry::<RT>(first, &mut waiting).await,
+                Err(error) => {
+                    tracing::debug!(address = %self.address, %error, "peer not reached");
+                    let mut next = Some(first);
+                    while let Some(question) = next {
+                        // Who no longer waits does not need to know.
+                        let _ = question.reply.send(Err(error.clone()));
+                        next = waiting.try_recv().ok();
+                    }
+                    RT::sleep(RECONNECT_AFTER).await;
+                }
+            }
+        }
+    }
+
+    async fn connect<RT: Runtime>(&self) -> Result<Pipe, Error> {
+        let unreachable =
+            |reason: &str| Error::Unreachable { address: self.address.clone(), reason: reason.to_owned() };
+        let greeted = async {
+            let mut pipe = self.transport.connect(&self.address).await?;
+            let frame =
+                Frame { group: 0, seq: 0, kind: FrameKind::Hello.into(), body: self.hello.encode_to_vec().into() };
+            let greeting = FrameBatch { frames: vec![frame] };
+            pipe.outgoing.send(greeting).await.map_err(|_| unreachable("it hung up"))?;
+            let answer = pipe.incoming.next().await.ok_or_else(|| unreachable("it hung up"))??;
+            let answer = answer.frames.into_iter().next().ok_or_else(|| Error::Protocol("an empty greeting".into()))?;
+            match answer.kind() {
+                FrameKind::Hello => self.accept(answer.body).map(|()| pipe),
+                FrameKind::Refused => Err(Error::Refused(String::from_utf8_lossy(&answer.body).into_owned())),
+                other => Err(Error::Protocol(format!("{} instead of a greeting", other.as_str_name()))),
+            }
+        };
+        RT::timeout(CONNECT_TIMEOUT, greeted).await.unwrap_or_else(|_| Err(unreachable("no answer")))
+    }
+
+    fn accept(&self, answer: Bytes) -> Result<(), Error> {
+        let theirs = Hello::decode(answer).map_err(|e| Error::Protocol(e.to_string()))?;
+        if theirs.cluster != self.hello.cluster {
+            return Err(Error::Refused("it belongs to another cluster".into()));
+        }
+        if theirs.node_id != self.hello.target_node_id {
+            return Err(Error::Refused(format!("it is node {}", theirs.node_id)));
+        }
+        Ok(())
+    }
+}
+
+/// A connection in use.
+struct Connection {
+    outgoing: mpsc::Sender<FrameBatch>,
+    incoming: Incoming,
+    unanswered: BTreeMap<u64, oneshot::Sender<Result<Bytes, Error>>>,
+    ready: Vec<Frame>,
+    next_seq: u64,
+    heard: bool,
+}
+
+impl Connection {
+    fn new(pipe: Pipe) -> Self {
+        let Pipe { outgoing, incoming } = pipe;
+        Connection { outgoing, incoming, unanswered: BTreeMap::new(), ready: Vec::new(), next_seq: 1, heard: true }
+    }
+
+    /// Carries questions and answers until the connection ends. Whoever still waits then, learns that.
+    async fn carry<RT: Runtime>(mut self, first: Question, waiting: &mut mpsc::Receiver<Question>) {
+        self.take(first, waiting);
+        let outgoing = self.outgoing.clone();
+        let mut silence = Box::pin(RT::sleep(SILENCE));
+        loop {
+            // Never wait for room to send without listening: the peer may be waiting for us to take its answers.
+            tokio::select! {
+                biased;
+                message = self.incoming.next() => match message {
+                    Some(Ok(message)) => self.answer(message),
+                    Some(Err(error)) => return self.end(&error),
+                    None => return self.end(&Error::Interrupted),
+                },
+                permit = outgoing.reserve(), if !self.ready.is_empty() => match permit {
+                    Ok(permit) => permit.send(FrameBatch { frames: std::mem::take(&mut self.ready) }),
+                    Err(_) => return self.end(&Error::Interrupted),
+                },
+                question = waiting.recv(), if self.ready.is_empty() => match question {
+                    Some(question) => self.take(question, waiting),
+                    None => return,
+                },
+                () = &mut silence => {
+                    self.unanswered.retain(|_, reply| !reply.is_closed() || !self.heard);
+                    if !self.heard && !self.unanswered.is_empty() {
+                        return self.end(&Error::Interrupted);
+                    }
+                    self.heard = self.unanswered.is_empty();
+                    silence = Box::pin(RT::sleep(SILENCE));
+                },
+            }
+        }
+    }
+
+    /// Takes a question and those that wait behind it into the next message.
+    fn take(&mut self, first: Question, waiting: &mut mpsc::Receiver<Question>) {
+        let (mut next, mut size_bytes) = (Some(first), 0);
+        while let Some(question) = next {
+            size_bytes += question.body.len();
+            let (group, seq) = (u32::from(question.group.get()), self.next_seq);
+            self.next_seq += 1;
+            self.unanswered.insert(seq, question.reply);
+            self.ready.push(Frame { group, seq, kind: question.kind.into(), body: question.body });
+            let full = self.ready.len() >= BATCH_FRAMES || size_bytes >= BATCH_BYTES;
+            next = if full { None } else { waiting.try_recv().ok() };
+        }
+    }
+
+    fn answer(&mut self, message: FrameBatch) {
+        self.heard = true;
+        for frame in message.frames {
+            let Some(reply) = self.unanswered.remove(&frame.seq) else { continue };
+            let answer = match frame.kind() {
+                FrameKind::Reply => Ok(frame.body),
+                FrameKind::Refused => Err(Error::Refused(String::from_utf8_lossy(&frame.body).into_owned())),
+                other => Err(Error::Protocol(format!("{} as an answer", other.as_str_name()))),
+            };
+            let _ = reply.send(answer);
+        }
+    }
+
+    fn end(self, error: &Error) {
+        for (_, reply) in self.unanswered {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+}

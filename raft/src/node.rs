@@ -1,0 +1,216 @@
+//! The groups of one node over one log, one state and one link per peer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use openraft::ConfigError;
+use orbit_proto::peer::Hello;
+use tokio::sync::watch;
+
+use crate::clock::{Clock, GroupClock};
+use crate::consensus::{Runtime, log_id_in};
+use crate::disk::{Disk, FatalHook, StateDisk};
+use crate::group::{self, Group, Inner, Raft};
+use crate::identity::Identity;
+use crate::log_store::{self, Inconsistent, Log, check};
+use crate::network::{Clients, PROTOCOL, PeerServer, Peers, Transport};
+use crate::propose::Proposer;
+use crate::read_index::Reads;
+use crate::settings::Settings;
+use crate::state_store::read::Reader;
+use crate::state_store::{self, StateMachine};
+use crate::types::GroupId;
+
+/// Everything a node stands on. In production that is tokio, RocksDB, gRPC and the system's clocks; a simulation
+/// brings its own.
+pub trait Environment: Sized + Send + Sync + 'static {
+    /// Runs tasks.
+    type Runtime: Runtime;
+    /// Keeps the log.
+    type LogDisk: Disk;
+    /// Keeps the state.
+    type StateDisk: StateDisk;
+    /// Reaches the peers.
+    type Transport: Transport;
+    /// Tells the time.
+    type Clock: Clock + Clone;
+
+    /// Runs the writer of the log, best on a thread of its own: it blocks while it syncs.
+    fn run_writer(writer: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()>;
+}
+
+/// What a node is made of.
+#[derive(Debug)]
+pub struct Parts<E: Environment> {
+    /// Who it is.
+    pub identity: Identity,
+    /// How it is tuned.
+    pub settings: Settings,
+    /// Its log.
+    pub log: E::LogDisk,
+    /// Its state.
+    pub state: E::StateDisk,
+    /// Its way to the peers.
+    pub transport: E::Transport,
+    /// Its clocks.
+    pub clock: E::Clock,
+    /// What to do when its storage fails.
+    pub fatal: FatalHook,
+}
+
+/// A node or a group does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The settings do not fit each other.
+    #[error("the settings do not fit each other: {0}")]
+    Settings(#[from] ConfigError),
+    /// The disk does not work.
+    #[error(transparent)]
+    Disk(#[from] crate::disk::Error),
+    /// The log cannot be used.
+    #[error(transparent)]
+    Log(#[from] log_store::Error),
+    /// The state cannot be used.
+    #[error(transparent)]
+    State(#[from] state_store::Error),
+    /// Something that was promised is gone.
+    #[error(transparent)]
+    Inconsistent(#[from] Inconsistent),
+    /// The writer of the log does not start.
+    #[error("the writer of the log does not start: {0}")]
+    Writer(std::io::Error),
+    /// The group is open already.
+    #[error("group {0} is open already")]
+    AlreadyOpen(GroupId),
+    /// The group does not start.
+    #[error("group {group} does not start: {reason}")]
+    Group {
+        /// The group.
+        group: GroupId,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A node: its groups share one log writer and one link per peer.
+pub struct RaftNode<E: Environment> {
+    identity: Identity,
+    settings: Settings,
+    log: Log<E::LogDisk>,
+    state: E::StateDisk,
+    peers: Arc<Peers<E::Transport>>,
+    server: Arc<PeerServer<E>>,
+    clock: E::Clock,
+    fatal: FatalHook,
+    groups: Mutex<BTreeMap<GroupId, Group<E>>>,
+    writer_ended: watch::Receiver<()>,
+}
+
+impl<E: Environment> fmt::Debug for RaftNode<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RaftNode").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl<E: Environment> RaftNode<E> {
+    /// Starts a node without groups.
+    pub async fn start(parts: Parts<E>) -> Result<Self, Error> {
+        let Parts { identity, settings, log, state, transport, clock, fatal } = parts;
+        settings.consensus()?;
+        // What was applied and not synced before the last end counts as a snapshot from now on, so it must be durable.
+        state.make_durable().await?;
+        let (log, writer) = Log::open(log, fatal.clone());
+        let (ended, writer_ended) = watch::channel(());
+        let run = async move {
+            writer.await;
+            drop(ended);
+        };
+        E::run_writer(run).map_err(Error::Writer)?;
+        let hello = Hello {
+            protocol: PROTOCOL,
+            cluster: identity.cluster.as_bytes().to_vec().into(),
+            node_id: identity.node.0,
+            incarnation: identity.incarnation.as_bytes().to_vec().into(),
+            target_node_id: 0,
+        };
+        let peers = Arc::new(Peers::new(transport, hello.clone()));
+        let server = Arc::new(PeerServer::new(hello, state.clone()));
+        let groups = Mutex::default();
+        Ok(RaftNode { identity, settings, log, state, peers, server, clock, fatal, groups, writer_ended })
+    }
+
+    /// Who this node is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Answers the peers of this node; to be put behind a listener.
+    pub fn peer_server(&self) -> Arc<PeerServer<E>> {
+        Arc::clone(&self.server)
+    }
+
+    /// Opens a group. It takes part at once; a new one waits for its first members.
+    pub async fn open_group(&self, id: GroupId) -> Result<Group<E>, Error> {
+        if self.group(id).is_some() {
+            return Err(Error::AlreadyOpen(id));
+        }
+        let log = self.log.group(id)?;
+        let (record, installed) = self.state.read(|view| {
+            let reader = Reader::new(id, view);
+            Ok::<_, state_store::Error>((reader.record()?, reader.installed()?))
+        })?;
+        check(id, &log, record.log_id.map(log_id_in), installed.map(log_id_in))?;
+        let clock = Arc::new(GroupClock::new(self.clock.clone(), record.time_ms));
+        let machine = StateMachine::load(id, self.state.clone(), Arc::clone(&clock), self.fatal.clone())?;
+        let clients = Clients { group: id, peers: Arc::clone(&self.peers), _disk: PhantomData };
+        let config = Arc::new(self.settings.consensus()?);
+        let raft = Raft::<E>::new(self.identity.node, config, clients, log, machine).await;
+        let raft = raft.map_err(|e| Error::Group { group: id, reason: e.to_string() })?;
+        self.server.add(id, raft.clone());
+        let group = self.handle(id, raft, clock);
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, group.clone());
+        Ok(group)
+    }
+
+    fn handle(&self, id: GroupId, raft: Raft<E>, clock: Arc<GroupClock<E::Clock>>) -> Group<E> {
+        let leadership = group::watch_leadership::<E>(&raft);
+        let proposer = Proposer {
+            raft: raft.clone(),
+            clock: Arc::clone(&clock),
+            leadership: leadership.clone(),
+            settings: self.settings.clone(),
+        };
+        Group::new(Inner {
+            id,
+            state: self.state.clone(),
+            clock,
+            proposals: proposer.start(),
+            reads: Reads::start(raft.clone()),
+            leadership,
+            deadline: self.settings.deadline,
+            raft,
+        })
+    }
+
+    /// A group that is open.
+    pub fn group(&self, id: GroupId) -> Option<Group<E>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// Stops all groups and waits until the log is written. Members stay members.
+    pub async fn shutdown(self) {
+        self.server.close();
+        let groups = std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner));
+        for group in groups.values() {
+            group.stop().await;
+        }
+        drop(groups);
+        let mut writer_ended = self.writer_ended.clone();
+        drop(self);
+        // Fails once the writer is gone, which is what is waited for.
+        let _ = writer_ended.changed().await;
+    }
+}

@@ -1,0 +1,184 @@
+//! A cluster of one node is the same code with one voter.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use orbit_proto::store::{self, precondition::Check};
+use orbit_raft::disk::{Batch, Disk, Error, KeyRange, RocksDisk, View, Visit};
+use orbit_raft::state_store::PartOutcome;
+use orbit_raft::state_store::key;
+use orbit_raft::{Part, ProposeError, RaftNode, Settings, Term};
+use support::{GROUP, Served, check, get, leads, open_storage, parts, put, within};
+use tokio::net::TcpListener;
+
+async fn one(path: &std::path::Path) -> Served {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addresses = BTreeMap::from([(1, listener.local_addr().unwrap().to_string())]);
+    let served = Served::start(path, 1, listener, Settings::default()).await;
+    if !served.group.is_initialized().await.unwrap() {
+        served.group.initialize(support::members(&addresses)).await.unwrap();
+    }
+    within(10, "an election", leads(&served.group)).await;
+    served
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_acknowledged_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = one(dir.path()).await;
+    for n in 0..200 {
+        served.group.propose(vec![put(&format!("k{n}"), &n.to_string())]).await.unwrap();
+    }
+    let before = served.group.state_hash().unwrap();
+    served.stop().await;
+
+    let served = one(dir.path()).await;
+    assert_eq!(get(&served.group, "k199").as_deref(), Some("199"));
+    let after = served.group.state_hash().unwrap();
+    assert!(after.applied.unwrap().log_id > before.applied.unwrap().log_id, "the new term has an entry of its own");
+    assert!(after.applied.unwrap().time_ms >= before.applied.unwrap().time_ms);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_fails_is_skipped_whole_and_the_others_stand() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = one(dir.path()).await;
+    let group = &served.group;
+    let start = |id: &'static str| Part {
+        execution_id: Bytes::from(id),
+        run: 1,
+        preconditions: vec![check(Check::Absent(store::Blank {}))],
+        events: vec![Bytes::from_static(b"\x01started"), Bytes::from_static(b"\x01scheduled")],
+        writes: vec![support::put_write(id, "head")],
+        ..Part::default()
+    };
+    let applied = group.propose(vec![start("a"), start("a"), start("b")]).await.unwrap();
+    let unmet = PartOutcome::Unmet { precondition: 0 };
+    assert_eq!(applied.outcomes, [PartOutcome::Applied, unmet.clone(), PartOutcome::Applied]);
+
+    let next = |run, seq, event: &'static [u8]| Part {
+        execution_id: Bytes::from("a"),
+        run,
+        preconditions: vec![check(Check::Position(store::Position { run: 1, seq }))],
+        events: vec![Bytes::from_static(event)],
+        ..Part::default()
+    };
+    let applied = group.propose(vec![next(1, 1, b"\x01late"), next(1, 2, b"\x01done"), next(2, 3, b"\x01again")]).await;
+    assert_eq!(applied.unwrap().outcomes, [unmet, PartOutcome::Applied, PartOutcome::Applied]);
+    group.read(|reader| {
+        let events = reader.events(b"a", 1, 1, 100).unwrap();
+        let numbered: Vec<_> = events.iter().map(|(n, e)| (*n, &e[1..])).collect();
+        assert_eq!(numbered, [(1, &b"started"[..]), (2, b"scheduled"), (3, b"done")]);
+        assert_eq!(reader.events(b"a", 2, 1, 100).unwrap().len(), 1);
+        assert_eq!(reader.position(b"a").unwrap(), Some(store::Position { run: 2, seq: 1 }));
+    });
+
+    // Removing a range counts for what comes behind it in the same entry.
+    let range = key::events(b"a", 1);
+    let range = store::KeyRange { from: range.from.into(), to: range.to.into() };
+    let remove = store::Write { op: Some(store::write::Op::DeleteRange(range)) };
+    let absent = check(Check::RowAbsent(key::event(b"a", 1, 1).into()));
+    let applied = group
+        .propose(vec![
+            Part { writes: vec![remove], ..Part::default() },
+            Part { preconditions: vec![absent], writes: vec![support::put_write("c", "x")], ..Part::default() },
+        ])
+        .await;
+    assert_eq!(applied.unwrap().outcomes, [PartOutcome::Applied, PartOutcome::Applied]);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proposal_of_another_term_or_out_of_bounds_is_refused_before_it_is_in_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = one(dir.path()).await;
+    let term = leads(&served.group).await;
+    let last = served.group.status().last_index;
+    let stale = served.group.propose_in(Term(term.0 + 1), vec![put("a", "1")]).await;
+    assert!(matches!(stale, Err(ProposeError::NotLeader { .. })), "{stale:?}");
+    let large = served.group.propose(vec![put("a", &"x".repeat(9 << 20))]).await;
+    assert!(matches!(large, Err(ProposeError::TooLarge { .. })), "{large:?}");
+    let closed = store::Put { key: key::position(b"a").into(), value: Bytes::from_static(b"\x01") };
+    let closed = store::Write { op: Some(store::write::Op::Put(closed)) };
+    let malformed = served.group.propose(vec![Part { writes: vec![closed], ..Part::default() }]).await;
+    assert!(matches!(malformed, Err(ProposeError::Malformed(_))), "{malformed:?}");
+    assert_eq!(served.group.status().last_index, last);
+    served.group.propose_in(term, vec![put("a", "1")]).await.unwrap();
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_wait_for_what_was_acknowledged_and_marks_stay_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = one(dir.path()).await;
+    for n in 0..50 {
+        let applied = served.group.propose(vec![put("n", &n.to_string())]).await.unwrap();
+        assert!(served.group.read_index().await.unwrap() >= applied.log_id);
+        assert_eq!(get(&served.group, "n"), Some(n.to_string()));
+        let state = served.group.read(|r| r.applied().unwrap()).unwrap();
+        assert!(state.log_id >= applied.log_id && state.time_ms >= applied.time_ms);
+    }
+    served.group.take_snapshot().await.unwrap();
+    let status = served.group.wait_for(|s| s.snapshot.is_some()).await.unwrap();
+    served.group.purge_log(status.snapshot.unwrap().index).await.unwrap();
+    let status = served.group.wait_for(|s| s.purged == s.snapshot).await.unwrap();
+    assert!(status.snapshot <= status.applied && status.applied <= status.committed, "{status:?}");
+    assert!(status.committed.map(|c| c.index) <= status.last_index, "{status:?}");
+    served.stop().await;
+    // What is purged is not needed to open again.
+    let served = one(dir.path()).await;
+    assert_eq!(get(&served.group, "n").as_deref(), Some("49"));
+    served.stop().await;
+}
+
+/// A disk on which each sync takes long.
+#[derive(Debug, Clone)]
+struct Slow(RocksDisk, Duration);
+
+impl View for Slow {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        self.0.get(key)
+    }
+    fn scan(&self, range: &KeyRange, visit: &mut Visit<'_>) -> Result<(), Error> {
+        self.0.scan(range, visit)
+    }
+}
+
+impl Disk for Slow {
+    fn write(&self, batch: Batch) -> Result<(), Error> {
+        self.0.write(batch)
+    }
+    async fn sync(&self) -> Result<(), Error> {
+        #[allow(clippy::disallowed_methods, reason = "this is the slow disk; it has a thread of its own")]
+        std::thread::sleep(self.1);
+        self.0.sync().await
+    }
+    fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error> {
+        self.0.last(range)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_one_voter_too_no_answer_comes_before_the_sync() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = open_storage(dir.path(), 1).await;
+    let delay = Duration::from_millis(300);
+    let node = RaftNode::start(parts(storage, Settings::default(), |log| Slow(log, delay))).await.unwrap();
+    let group = node.open_group(GROUP).await.unwrap();
+    let addresses = BTreeMap::from([(1, "127.0.0.1:1".to_owned())]);
+    group.initialize(support::members(&addresses)).await.unwrap();
+    within(10, "an election", leads(&group)).await;
+    for n in 0..5 {
+        #[allow(clippy::disallowed_methods, reason = "what is measured is real time")]
+        let begin = Instant::now();
+        group.propose(vec![put("n", &n.to_string())]).await.unwrap();
+        assert!(begin.elapsed() >= delay, "acknowledged after {:?}", begin.elapsed());
+    }
+    drop(group);
+    node.shutdown().await;
+}
