@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::decide::{Agenda, Facts, Limits};
 use crate::definition::Definition;
 use crate::event::{Event, Recorded, Seq};
-use crate::state::{Execution, HandOver, Table};
+use crate::state::{self, Execution, HandOver, ReadRows, RowChange, RowError, RowKind, Table};
 use crate::value::Payload;
 
 mod answered;
@@ -188,6 +188,31 @@ impl Run {
             run.agenda = agenda;
         }
         run
+    }
+
+    /// A run that sleeps in `rows`; `None`: there is none. `unfinished` as for [`stored`](Self::stored).
+    ///
+    /// # Errors
+    /// [`RowError`] when its head cannot be read.
+    pub fn asleep(
+        definition: Arc<Definition>,
+        execution_id: impl Into<String>,
+        rows: &Arc<dyn ReadRows>,
+        unfinished: bool,
+    ) -> Result<Option<Self>, RowError> {
+        let Some(state) = Execution::asleep(rows)? else { return Ok(None) };
+        let results = state::table(RowKind::FirstResult, rows);
+        let mut run = Self::stored(definition, execution_id, state, results, unfinished);
+        run.heartbeats = state::table(RowKind::Heartbeat, rows);
+        Ok(Some(run))
+    }
+
+    /// What is to be stored with the batch: every row that changed since the last call, side rows included.
+    pub fn take_changes(&mut self) -> Vec<RowChange> {
+        let mut all = self.state.take_changes();
+        state::changes(RowKind::FirstResult, &mut self.results, &mut all);
+        state::changes(RowKind::Heartbeat, &mut self.heartbeats, &mut all);
+        all
     }
 
     /// Takes one command at `at_ms`, the shard's time.

@@ -15,6 +15,7 @@ mod error;
 mod json;
 mod line;
 mod parts;
+mod sparse;
 mod weight;
 
 pub use error::{CODES, TaskError, is_own_code};

@@ -180,6 +180,12 @@ pub fn element_of(key: &str) -> &str {
     if is_handler(&key[start..]) { key } else { &key[..end] }
 }
 
+/// The key of element `index` of the `for` at `step`.
+#[must_use]
+pub fn element(step: &str, index: u32) -> Key {
+    Key::from(format!("{step}[{index}]"))
+}
+
 /// `x~2` → `x`: the unit whose open block instance a path is. A handler's path is its own.
 #[must_use]
 pub fn unit_of(path: &str) -> &str {

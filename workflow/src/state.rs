@@ -16,10 +16,13 @@ use crate::value::Payload;
 mod check;
 mod evolve;
 mod redriven;
+mod rows;
 mod table;
 mod unit;
 
-pub use table::Table;
+pub use rows::{ReadRows, RowChange, RowError, RowKind, StoredRow};
+pub(crate) use rows::{changes, table};
+pub use table::{Lookup, Source, Table};
 pub use unit::{FanOut, Status, Taken, Unit, Work};
 
 /// The state of one run.
@@ -29,6 +32,8 @@ pub struct Execution {
     pub head: Head,
     /// Units, blocks, elements and iterations by key.
     pub units: Table<Unit>,
+    /// Items of `for` steps by the key of their element; recorded once, never changed.
+    pub items: Table<Payload>,
     /// Running and fired timers by name.
     pub timers: Table<Timer>,
     /// What is closing or has closed.
@@ -284,7 +289,7 @@ impl Execution {
     /// The closing at or around `key` that is met first from outside; it decides about everything below it.
     #[must_use]
     pub fn outermost_closing<'k>(&self, key: &'k str) -> Option<&'k str> {
-        if self.closings.is_empty() {
+        if self.closings.is_surely_empty() {
             return None;
         }
         key::chain(key).filter(|at| self.closings.contains(*at)).last()
@@ -321,6 +326,7 @@ impl Execution {
     /// Forgets which rows changed: they are written.
     pub fn forget_changes(&mut self) {
         self.units.take_changed();
+        self.items.take_changed();
         self.timers.take_changed();
         self.closings.take_changed();
         self.undo_lists.take_changed();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Command, Refusal, Turn};
 use crate::contract::ValueFault;
 use crate::decide::{RULES, StartScope};
-use crate::definition::{AttributeKind, Definition};
+use crate::definition::AttributeKind;
 use crate::event::{Parent, SignalReceived, WorkflowCreated, WorkflowStarted};
 use crate::value::{Payload, Value};
 
@@ -61,16 +61,34 @@ impl Start {
     }
 }
 
+impl Start {
+    /// What attributes see.
+    fn scope<'a>(&'a self, turn: &'a Turn<'_>, input: &Payload) -> StartScope<'a> {
+        StartScope {
+            input: input.value(),
+            execution_id: &turn.run.execution_id,
+            run: self.run,
+            started_at_ms: turn.now_ms,
+            scheduled_at_ms: self.schedule.as_ref().map(|(_, at_ms)| *at_ms),
+            parent_id: self.parent.as_ref().map(|parent| parent.execution_id.as_str()),
+            definition: &turn.run.definition,
+        }
+    }
+}
+
 impl Command for Start {
     type Answer = ();
 
     fn decide(self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
         let definition = turn.run.definition.clone();
         let input = match &definition.input {
-            Some(contract) => contract.accept_input(self.input).map_err(Refusal::InvalidInput)?,
-            None => only_objects(self.input)?,
+            Some(contract) => contract.accept_input(self.input.clone()).map_err(Refusal::InvalidInput)?,
+            None => only_objects(self.input.clone())?,
         };
-        let attributes = attributes(&definition, &turn.run.execution_id, self.run, &input)?;
+        let attributes = match definition.attributes.is_empty() {
+            true => BTreeMap::new(),
+            false => attributes(&self.scope(turn, &input))?,
+        };
         let (schedule_id, scheduled_at) = self.schedule.unzip();
         turn.emit(WorkflowCreated {
             workflow: definition.name.clone(),
@@ -106,19 +124,10 @@ fn only_objects(input: Payload) -> Result<Payload, Refusal> {
 }
 
 /// Evaluated once, over input and execution; null is none.
-fn attributes(
-    definition: &Definition,
-    execution_id: &str,
-    run: u32,
-    input: &Payload,
-) -> Result<BTreeMap<String, Value>, Refusal> {
-    if definition.attributes.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let scope = StartScope { input: input.value(), execution_id, run, definition };
+fn attributes(scope: &StartScope<'_>) -> Result<BTreeMap<String, Value>, Refusal> {
     let (mut values, mut faults) = (BTreeMap::new(), Vec::new());
-    for (name, attribute) in &definition.attributes {
-        let value = attribute.value.evaluate(&scope).map_err(|error| error.to_string());
+    for (name, attribute) in &scope.definition.attributes {
+        let value = attribute.value.evaluate(scope).map_err(|error| error.to_string());
         match value.and_then(|value| typed(attribute.kind, value)) {
             Ok(Value::Null) => {}
             Ok(value) => drop(values.insert(name.clone(), value)),

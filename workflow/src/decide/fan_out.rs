@@ -27,7 +27,7 @@ impl Walk<'_> {
     }
 
     fn fan_out<T>(&mut self, key: &Key, for_each: &ForEach, unit: Option<&Unit>) -> Walked<T> {
-        let have = unit.and_then(|unit| unit.fan_out.as_ref()).map(|fan_out| fan_out.items.len());
+        let have = unit.and_then(|unit| unit.fan_out.as_ref()).map(|fan_out| fan_out.total as usize);
         match self.fan_out_event(key, for_each, have) {
             Ok(event) => next(event),
             Err(fault) => self.unit_fails(key, &fault),
@@ -35,7 +35,7 @@ impl Walk<'_> {
     }
 
     fn elements(&mut self, key: &Key, step: &Step, for_each: &ForEach, fan_out: &FanOut) -> Walked<Option<Node>> {
-        let total = fan_out.items.len();
+        let total = fan_out.total as usize;
         if fan_out.failed > fan_out.max_failures {
             return next(closing_failed(key, self.first_failure(key, fan_out)));
         }
@@ -50,13 +50,13 @@ impl Walk<'_> {
             return next(succeeded(key, self.unit(key).map_or(1, |unit| unit.attempt), None));
         }
         debug_assert!(step.for_each.is_some(), "elements of a step without for");
-        Ok(self.next_element(key, fan_out).map(|element| Node::Unit(element_key(key, element))))
+        Ok(self.next_element(key, fan_out).map(|element| Node::Unit(key::element(key, element))))
     }
 
     /// The error that the `for` closes with: the first that was not tolerated, with its index.
     fn first_failure(&self, key: &str, fan_out: &FanOut) -> TaskError {
         let failed = (0..fan_out.started).filter_map(|index| {
-            let unit = self.unit(&element_key(key, index))?;
+            let unit = self.unit(&key::element(key, index))?;
             (unit.status == Status::Failed && !unit.handled).then_some((unit.done, index, unit))
         });
         let Some((_, index, unit)) = failed.min_by_key(|(done, ..)| *done) else {
@@ -77,7 +77,7 @@ impl Walk<'_> {
             Some(hole) => (*hole, self.unresolved_below(key, *hole, fan_out.concurrency())),
             None => (fan_out.started, fan_out.in_flight()),
         };
-        ((element as usize) < fan_out.items.len() && in_flight < fan_out.concurrency()).then_some(element)
+        (element < fan_out.total && in_flight < fan_out.concurrency()).then_some(element)
     }
 
     /// Whether element `key` is among the first that may be in flight. Only a redrive opens more than that.
@@ -97,15 +97,10 @@ impl Walk<'_> {
 
     /// How many elements below `end` are not resolved, counted up to `enough`.
     fn unresolved_below(&self, step: &str, end: u32, enough: u32) -> u32 {
-        let open = |index: &u32| self.unit(&element_key(step, *index)).is_none_or(|unit| !unit.is_resolved());
+        let open = |index: &u32| self.unit(&key::element(step, *index)).is_none_or(|unit| !unit.is_resolved());
         let count = (0..end).filter(open).take(enough as usize).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }
-}
-
-/// The key of element `index` of the `for` at `step`.
-pub(super) fn element_key(step: &str, index: u32) -> Key {
-    Key::from(format!("{step}[{index}]"))
 }
 
 impl Facts<'_> {

@@ -6,7 +6,6 @@ use crate::key::{self, Key, ROOT};
 use crate::state::{FanOut, Unit};
 use crate::value::{Payload, Value};
 
-use super::fan_out::element_key;
 use super::repeat::iteration_key;
 use super::{Facts, Role};
 
@@ -67,8 +66,8 @@ impl<'a> Facts<'a> {
             .scope(key)
             .with("succeeded", fan_out.succeeded)
             .with("failed", fan_out.failed)
-            .with("total", fan_out.items.len());
-        scope.extra.push(("last", Extra::Element(element_key(key, last), last)));
+            .with("total", fan_out.total);
+        scope.extra.push(("last", Extra::Element(key::element(key, last), last)));
         scope
     }
 
@@ -127,9 +126,8 @@ impl<'a> StepScope<'a> {
 
     fn item(&self, at: &str, element: u32, name: &str) -> Option<Value> {
         let for_each = self.facts.step(at)?.for_each.as_ref()?;
-        let items = &self.facts.unit(key::step_of(at))?.fan_out.as_ref()?.items;
         if name == for_each.variable {
-            return Some(Value::from(items.get(element as usize).map(Payload::value)));
+            return Some(Value::from(self.facts.state.items.get(at).map(Payload::value)));
         }
         (name == "index").then(|| Value::from(element))
     }
@@ -245,10 +243,10 @@ impl<'a> UnitView<'a> {
     }
 
     fn units(&self, unit: &'a Unit) -> Operand<'a> {
-        let count = unit.fan_out.as_ref().map_or(0, |fan_out| fan_out.items.len());
-        let units = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|index| UnitView {
+        let count = unit.fan_out.as_ref().map_or(0, |fan_out| fan_out.total);
+        let units = (0..count).map(|index| UnitView {
             facts: self.facts,
-            key: element_key(&self.key, index),
+            key: key::element(&self.key, index),
             index: Some(index),
         });
         Operand::list(units.map(Operand::view).collect())
@@ -309,8 +307,8 @@ impl<'a> Facts<'a> {
     /// In item order, null where not succeeded before the closing.
     fn elements_output(&self, key: &str, fan_out: &FanOut) -> Operand<'a> {
         let closed = self.state.closing(key).map(|closing| closing.seq);
-        let outputs = (0..u32::try_from(fan_out.items.len()).unwrap_or(u32::MAX)).map(|index| {
-            let unit = self.unit(&element_key(key, index))?;
+        let outputs = (0..fan_out.total).map(|index| {
+            let unit = self.unit(&key::element(key, index))?;
             let in_time = closed.is_none_or(|closed| unit.done.is_some_and(|done| done <= closed));
             let succeeded = unit.status == crate::state::Status::Succeeded;
             if succeeded && in_time { unit.output.as_ref().map(Payload::value) } else { None }
@@ -363,6 +361,12 @@ pub struct StartScope<'a> {
     pub execution_id: &'a str,
     /// Number of the run.
     pub run: u32,
+    /// When it starts, ms.
+    pub started_at_ms: u64,
+    /// The occurrence of a schedule that it stands for, ms.
+    pub scheduled_at_ms: Option<u64>,
+    /// Whose child it is.
+    pub parent_id: Option<&'a str>,
     /// The definition.
     pub definition: &'a crate::definition::Definition,
 }
@@ -376,6 +380,11 @@ impl Scope for StartScope<'_> {
                 ("run", Value::from(self.run)),
                 ("workflow", Value::from(self.definition.name.as_str())),
                 ("version", Value::from(self.definition.version.to_string())),
+                ("started_at", Value::from(self.started_at_ms)),
+                ("scheduled_at", Value::from(self.scheduled_at_ms)),
+                ("parent_id", Value::from(self.parent_id)),
+                // Attributes are part of the first event: there is none before it.
+                ("history_events", Value::from(0_u32)),
             ]))),
             _ => None,
         }

@@ -1,11 +1,12 @@
 //! Errors of units, and the codes that only Orbit gives (L13).
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::sparse::sparse;
 use crate::value::Payload;
 
 /// Why a unit or an execution failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct TaskError {
     /// `[A-Z][A-Z0-9_]*`: for programs.
     pub code: String,
@@ -16,9 +17,11 @@ pub struct TaskError {
     #[serde(default = "yes")]
     pub retryable: bool,
     /// Any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub details: Option<Payload>,
 }
+
+sparse! { TaskError { code, message, retryable } details }
 
 fn yes() -> bool {
     true

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::sparse::sparse;
 use crate::key::Key;
 use crate::value::Payload;
 
@@ -21,20 +22,22 @@ pub struct Parent {
 }
 
 /// Which workers a task waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 pub struct Queue {
     /// The task's name.
     pub task: String,
     /// Its contract's version; built-in tasks have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub version: Option<String>,
     /// Only workers of this runtime.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub language: Option<String>,
 }
 
+sparse! { Queue { task } version, language }
+
 /// A child that a unit starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Child {
     /// The child's id.
     pub id: String,
@@ -43,9 +46,11 @@ pub struct Child {
     /// Its definition's version.
     pub version: String,
     /// Its definition's hash, when known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub hash: Option<String>,
 }
+
+sparse! { Child { id, workflow, version } hash }
 
 /// Where a signal goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,20 +62,22 @@ pub struct SignalTarget {
 }
 
 /// What an end handler sees (L9).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Failure {
     /// How the run ends.
     pub reason: CloseReason,
     /// The error's code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub code: Option<String>,
     /// The error's message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub message: Option<String>,
     /// The error's details.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub details: Option<Payload>,
 }
+
+sparse! { Failure { reason } code, message, details }
 
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$word_doc:meta])* $variant:ident = $text:literal,)* })*) => { $(

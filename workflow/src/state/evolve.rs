@@ -242,14 +242,19 @@ impl Execution {
     fn fan_out(&mut self, e: &StepFanOut, at: At) {
         self.make_unit(&e.step, at);
         self.set_status(&e.step, Status::Open);
+        let mut first = 0;
         self.with_unit(&e.step, |unit| {
             unit.opened = true;
             let fan_out = unit.fan_out.get_or_insert_default();
             fan_out.more = e.more;
-            fan_out.items.extend(e.items.iter().cloned());
+            first = fan_out.total;
+            fan_out.total += u32::try_from(e.items.len()).unwrap_or(0);
             fan_out.concurrency = e.concurrency.or(fan_out.concurrency);
             fan_out.max_failures = e.max_failures.unwrap_or(fan_out.max_failures);
         });
+        for (element, item) in (first..).zip(&e.items) {
+            self.items.insert(key::element(&e.step, element), item.clone());
+        }
     }
 
     fn scheduled(&mut self, e: &StepScheduled, at: At) {

@@ -134,8 +134,8 @@ pub struct Taken {
 /// What a `for` knows of its elements without looking at them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FanOut {
-    /// The items, recorded once.
-    pub items: Vec<Payload>,
+    /// How many items there are so far; each is a row of its own.
+    pub total: u32,
     /// Further ones follow.
     pub more: bool,
     /// Elements in flight at a time, as evaluated.
