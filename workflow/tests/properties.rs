@@ -14,6 +14,7 @@ mod properties {
     pub mod document;
     pub mod orders;
     pub mod outline;
+    pub mod parts;
     pub mod tamper;
     pub mod tape;
     pub mod template;
@@ -26,7 +27,7 @@ use properties::coverage::Coverage;
 use properties::tape::{self, Tape};
 use properties::template::{self, Aim};
 use properties::world::{ID, Order, World, payload};
-use properties::{document, tamper};
+use properties::{document, parts, tamper};
 
 /// Cases where nothing is said; enough to fill the coverage table.
 const RUNS: u64 = 2_000;
@@ -148,4 +149,24 @@ fn the_checkers_report_what_is_wrong() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(check)).is_ok()
     };
     tamper::every_fault_is_reported(decided);
+}
+
+#[test]
+fn nothing_is_lost_between_two_parts_of_a_start() {
+    parts::start();
+}
+
+#[test]
+fn nothing_is_lost_between_two_parts_of_a_closing() {
+    parts::closing();
+}
+
+#[test]
+fn nothing_is_lost_between_two_parts_of_an_undo() {
+    parts::undoing();
+}
+
+#[test]
+fn nothing_is_lost_between_two_parts_of_giving_up() {
+    parts::stopping();
 }
