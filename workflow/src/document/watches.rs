@@ -38,16 +38,15 @@ impl Watcher<'_> {
     fn step(&self, index: StepIndex, side: Side) -> bool {
         let step = self.definition.step(index);
         let elements_done = step.for_each.as_ref().and_then(|each| each.done_when.as_ref());
-        let around = [
-            elements_done,
-            step.repeat.as_ref().map(|repeat| &repeat.until),
-        ];
+        let around = [elements_done, step.repeat.as_ref().map(|repeat| &repeat.until)];
         let inside = match &step.kind {
             Kind::Await(wait) => self.reads(wait.accept.as_ref(), side) || self.reads(wait.until.as_ref(), side),
             Kind::Steps(block) => self.block(block, side),
             _ => false,
         };
-        inside || names_others(elements_done, |_| false) || around.into_iter().any(|condition| self.reads(condition, side))
+        inside
+            || names_others(elements_done, |_| false)
+            || around.into_iter().any(|condition| self.reads(condition, side))
     }
 
     fn reads(&self, condition: Option<&Expression>, side: Side) -> bool {
