@@ -85,9 +85,9 @@ impl Command for Start {
             Some(contract) => contract.accept_input(self.input.clone()).map_err(Refusal::InvalidInput)?,
             None => only_objects(self.input.clone())?,
         };
-        let attributes = match definition.attributes.is_empty() {
-            true => BTreeMap::new(),
-            false => attributes(&self.scope(turn, &input))?,
+        let attributes = match definition.attributes.len() {
+            0 => BTreeMap::new(),
+            _ => attributes(&self.scope(turn, &input))?,
         };
         let (schedule_id, scheduled_at) = self.schedule.unzip();
         turn.emit(WorkflowCreated {
