@@ -6,3 +6,9 @@
 mod help;
 mod l14;
 mod l4;
+mod l5;
+mod l6_close;
+mod l6_early;
+mod l6_for;
+mod l6_repeat;
+mod l6_undo;
