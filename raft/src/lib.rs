@@ -44,6 +44,10 @@ pub mod state_store;
 pub mod types;
 
 #[cfg(test)]
+mod clock_test;
+#[cfg(test)]
+mod golden_test;
+#[cfg(test)]
 mod suite_test;
 
 pub use consensus::{Runtime, Unreadable};

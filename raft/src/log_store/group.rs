@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orbit_proto::store;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::key::{self, Mark};
 use super::tail::Tail;
@@ -21,6 +21,8 @@ pub(crate) struct GroupLog<D> {
     disk: D,
     writer: WriterHandle,
     shared: Arc<Mutex<Shared>>,
+    /// The number of the last write known to be saved.
+    saved: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
@@ -44,7 +46,7 @@ impl<D: Disk> GroupLog<D> {
             None => None,
         };
         let shared = Arc::new(Mutex::new(Shared { tail: Tail::new(purged, last), vote, committed }));
-        Ok(GroupLog { group, disk, writer, shared })
+        Ok(GroupLog { group, disk, writer, shared, saved: watch::Sender::new(0) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -82,9 +84,10 @@ impl<D: Disk> GroupLog<D> {
             }
             write
         };
-        let shared = Arc::clone(&self.shared);
+        let (shared, progress) = (Arc::clone(&self.shared), self.saved.clone());
         let saved: Saved = Box::new(move || {
             shared.lock().unwrap_or_else(PoisonError::into_inner).tail.saved(write);
+            progress.send_replace(write);
             saved();
         });
         Ok(self.writer.submit(Request { batch, saved: Some(saved) }).await?)
@@ -147,6 +150,13 @@ impl<D: Disk> GroupLog<D> {
         let saved: Saved = Box::new(move || tx.send(()).unwrap_or_default());
         self.writer.submit(Request { batch, saved: Some(saved) }).await?;
         rx.await.map_err(|_| Error::Disk(crate::disk::Error::Closed))
+    }
+
+    /// Waits until an entry is on stable storage here.
+    pub(crate) async fn wait_saved(&self, index: u64) {
+        let Some(write) = self.lock().tail.unsaved_write(index) else { return };
+        // `self` holds a sender, so this cannot fail.
+        let _ = self.saved.subscribe().wait_for(|saved| *saved >= write).await;
     }
 
     /// The entries of a range, without a gap; fewer only where the log begins or ends within it.

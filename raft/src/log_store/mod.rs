@@ -15,6 +15,8 @@ mod group;
 pub(crate) mod key;
 mod storage;
 mod tail;
+#[cfg(test)]
+mod tail_test;
 mod writer;
 
 pub use check::Inconsistent;

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::RangeBounds;
 
+use futures::{Stream, stream};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 
@@ -24,6 +25,23 @@ impl<RT: Runtime, D: Disk> RaftLogReader<Types<RT>> for GroupLog<D> {
 
     async fn read_vote(&mut self) -> Result<Option<RaftVote>, io::Error> {
         Ok(self.vote())
+    }
+
+    /// The entries to apply. A quorum of others may have them before this node: they wait here until they are saved,
+    /// so that the state never knows of an entry that the log can still lose. That makes a log that was cut short
+    /// plain to see: it ends before what is applied.
+    async fn entries_stream<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> impl Stream<Item = Result<RaftEntry, io::Error>> + OptionalSend {
+        let entries = match self.read(range) {
+            Ok(entries) => entries,
+            Err(error) => return stream::iter(vec![Err(error.into())]),
+        };
+        if let Some(last) = entries.last() {
+            self.wait_saved(last.log_id.index).await;
+        }
+        stream::iter(entries.into_iter().map(Ok).collect::<Vec<_>>())
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<RaftEntry>, io::Error> {

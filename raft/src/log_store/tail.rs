@@ -70,6 +70,13 @@ impl Tail {
         }
     }
 
+    /// The write that must be saved for the entry to be on stable storage; `None` if it is there already.
+    pub(crate) fn unsaved_write(&self, index: u64) -> Option<u64> {
+        let first = self.entries.front()?.0.log_id.index;
+        let at = usize::try_from(index.checked_sub(first)?).ok()?;
+        self.entries.get(at).map(|(_, write)| *write).filter(|write| *write > self.saved)
+    }
+
     /// Cuts off everything behind `last`.
     pub(crate) fn truncate_after(&mut self, last: Option<RaftLogId>) {
         let next = last.map_or(0, |id| id.index + 1);

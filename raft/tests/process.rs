@@ -1,0 +1,188 @@
+//! Real processes: killed at any moment, and ended by the first sync that fails.
+//!
+//! The child is this test binary itself, started again with `ORBIT_CHILD` set.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use orbit_raft::disk::{Batch, Disk, EXIT_STORAGE, Error, KeyRange, RocksDisk, View, Visit};
+use orbit_raft::{Group, RaftNode, Settings};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use support::{GROUP, WithLog, get, leads, open_storage, parts, put, within};
+
+/// How many times a child is killed.
+const KILLS: u64 = 8;
+
+/// A disk that fails at one of its syncs, once the group has begun to work.
+#[derive(Debug, Clone)]
+struct Failing {
+    rows: RocksDisk,
+    syncs_left: Arc<AtomicU64>,
+}
+
+impl View for Failing {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        self.rows.get(key)
+    }
+    fn scan(&self, range: &KeyRange, visit: &mut Visit<'_>) -> Result<(), Error> {
+        self.rows.scan(range, visit)
+    }
+}
+
+impl Disk for Failing {
+    fn write(&self, batch: Batch) -> Result<(), Error> {
+        self.rows.write(batch)
+    }
+    async fn sync(&self) -> Result<(), Error> {
+        if self.syncs_left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            println!("\nfailed");
+            return Err(Error::failed("syncing the store", "injected"));
+        }
+        self.rows.sync().await
+    }
+    fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error> {
+        self.rows.last(range)
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        heartbeat: Duration::from_millis(20),
+        election_min: Duration::from_millis(60),
+        election_max: Duration::from_millis(100),
+        snapshot_every: 100,
+        log_kept: 50,
+        purge_batch: 20,
+        ..Settings::default()
+    }
+}
+
+async fn node<L: Disk>(path: &Path, wrap: impl FnOnce(RocksDisk) -> L) -> (RaftNode<WithLog<L>>, Group<WithLog<L>>) {
+    let storage = open_storage(path, 1).await;
+    let node = RaftNode::start(parts(storage, settings(), wrap)).await.unwrap();
+    let group = node.open_group(GROUP).await.unwrap();
+    if !group.is_initialized().await.unwrap() {
+        let addresses = BTreeMap::from([(1, "127.0.0.1:1".to_owned())]);
+        group.initialize(support::members(&addresses)).await.unwrap();
+    }
+    within(10, "an election", leads(&group)).await;
+    (node, group)
+}
+
+/// Writes without end, and says what was acknowledged.
+async fn write_on<L: Disk>(group: Group<WithLog<L>>, life: u64) {
+    let writers = (0..8).map(|writer| {
+        let group = group.clone();
+        async move {
+            for n in 0.. {
+                let id = format!("{life}.{writer}.{n}");
+                match group.propose(vec![put(&id, &id)]).await {
+                    Ok(_) => println!("\nack {id}"),
+                    Err(error) => println!("\nerror {error}"),
+                }
+            }
+        }
+    });
+    futures::future::join_all(writers).await;
+}
+
+/// The life of a child; does nothing when this is not one.
+#[tokio::test(flavor = "multi_thread")]
+async fn child() {
+    let Ok(order) = std::env::var("ORBIT_CHILD") else { return };
+    let mut words = order.split(' ');
+    let (kind, life, path) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
+    let life = life.parse().unwrap();
+    match kind {
+        "write" => {
+            let (_node, group) = node(Path::new(path), |log| log).await;
+            write_on(group, life).await;
+        }
+        "fail" => {
+            let syncs_left = Arc::new(AtomicU64::new(u64::MAX));
+            let left = Arc::clone(&syncs_left);
+            let (_node, group) = node(Path::new(path), |rows| Failing { rows, syncs_left: left }).await;
+            syncs_left.store(40, Ordering::Relaxed);
+            write_on(group, life).await;
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn start_child(order: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["child", "--exact", "--nocapture"])
+        .env("ORBIT_CHILD", order)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines.map_while(Result::ok).filter(|line| !line.is_empty()))
+}
+
+async fn assert_there(path: &Path, acknowledged: &[String]) {
+    let (node, group) = node(path, |log| log).await;
+    for id in acknowledged {
+        assert_eq!(get(&group, id).as_ref(), Some(id), "{id} was acknowledged and is gone");
+    }
+    drop(group);
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_kill_9_at_any_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let mut dice = SmallRng::seed_from_u64(9);
+    let mut acknowledged = Vec::new();
+    for life in 0..KILLS {
+        let (mut child, lines) = start_child(&format!("write {life} {}", path.display()));
+        let after = dice.random_range(1..400);
+        let mut seen = 0;
+        for line in lines {
+            assert!(!line.starts_with("error"), "{line}");
+            if let Some(id) = line.strip_prefix("ack ") {
+                acknowledged.push(id.to_owned());
+                seen += 1;
+            }
+            // Killing does not stop the reading: what the child has said until then counts.
+            if seen == after {
+                child.kill().unwrap();
+            }
+        }
+        child.wait().unwrap();
+        assert!(seen >= after, "life {life} ended early");
+        assert_there(&path, &acknowledged).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_failed_sync_ends_the_process_and_nothing_is_acknowledged_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let (mut child, lines) = start_child(&format!("fail 0 {}", path.display()));
+    let lines: Vec<_> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(EXIT_STORAGE));
+    let failed = lines.iter().position(|line| line == "failed").expect("the sync was injected");
+    let acks = |lines: &[String]| -> Vec<_> {
+        lines.iter().filter_map(|line| line.strip_prefix("ack ")).map(str::to_owned).collect()
+    };
+    // Those acknowledged by an earlier sync may still be on their way to the output; none of them may be of the round
+    // that failed, and all of them must be there.
+    let (before, after) = (acks(&lines[..failed]), acks(&lines[failed..]));
+    assert!(!before.is_empty());
+    assert!(after.len() <= 8, "a writer was acknowledged twice after the failure: {after:?}");
+    assert!(!lines.iter().any(|line| line.starts_with("error")), "{lines:?}");
+    assert_there(&path, &[before, after].concat()).await;
+}
