@@ -151,8 +151,7 @@ fn an_error_in_result_done_when_or_until_closes_what_it_belongs_to() {
         ("steps: [{id: box, steps: [{id: x, compute: '1'}], result: \"${1 / 0}\"}]\n", "box"),
         ("steps: [{id: box, steps: [{id: x, compute: '0'}], done_when: '1 / steps.x.output == 1'}]\n", "box"),
         (
-            "steps: [{id: x, for: {each: '[0]', done_when: '1 / last.output == 1'}, steps: [{id: y, compute: '0'}], \
-           }]\n",
+            "steps: [{id: x, for: {each: '[0]', done_when: '1 / last.output == 1'}, steps: [{id: y, compute: '0'}]}]\n",
             "x",
         ),
         ("steps: [{id: x, repeat: {until: '1 / 0 == 1'}, steps: [{id: y, compute: '1'}]}]\n", "x"),
