@@ -74,6 +74,7 @@ fn keys_of_the_state() {
     assert_eq!(hex(key::ordered(Table::new(16).unwrap(), b"\xff")), "100000ff");
     assert_eq!(hex(key::applied(GROUP)), "01020000006170706c696564");
     assert_eq!(hex(key::installed(GROUP)), "0102000000696e7374616c6c6564");
+    assert_eq!(hex(key::peer(258)), "ffff000000706565720000000000000102");
     assert_eq!(hex(key::identity()), "ffff0000006964656e74697479");
 }
 

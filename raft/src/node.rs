@@ -16,7 +16,7 @@ use crate::disk::{Disk, FatalHook, StateDisk};
 use crate::group::{self, Group, Inner, Raft};
 use crate::identity::Identity;
 use crate::log_store::{self, Inconsistent, Log, check};
-use crate::network::{Clients, PROTOCOL, PeerServer, Peers, Transport};
+use crate::network::{Clients, PROTOCOL, PeerServer, Peers, Roster, StoredRoster, Transport};
 use crate::propose::Proposer;
 use crate::read_index::Reads;
 use crate::settings::Settings;
@@ -136,8 +136,10 @@ impl<E: Environment> RaftNode<E> {
             incarnation: identity.incarnation.as_bytes().to_vec().into(),
             target_node_id: 0,
         };
-        let peers = Arc::new(Peers::new(transport, hello.clone()));
-        let server = Arc::new(PeerServer::new(hello, state.clone()));
+        let roster: Arc<dyn Roster> = Arc::new(StoredRoster::load(state.clone())?);
+        let peers = Arc::new(Peers::new(transport, hello.clone(), Arc::downgrade(&roster)));
+        // The server lets go of the roster, and of the state with it, when the node stops.
+        let server = Arc::new(PeerServer::new(hello, state.clone(), roster));
         let groups = Mutex::default();
         Ok(RaftNode { identity, settings, log, state, peers, server, clock, fatal, groups, writer_ended })
     }

@@ -188,10 +188,17 @@ impl<RT: Runtime, D: StateDisk, C: Clock> Proposer<RT, D, C> {
 
     async fn begin(&self, round: Vec<Waiting>) -> Option<UnderWay<RT>> {
         let leadership = *self.leadership.borrow();
-        let Leadership::Leader { term } = leadership else {
-            let Leadership::Follower { leader } = leadership else { return None };
-            answer_all(round, &ProposeError::NotLeader { leader });
-            return None;
+        let led = match leadership {
+            Leadership::Leader { term } => Ok(term),
+            Leadership::Follower { leader } => Err(ProposeError::NotLeader { leader }),
+            Leadership::Stopped => Err(ProposeError::Stopped),
+        };
+        let term = match led {
+            Ok(term) => term,
+            Err(refusal) => {
+                answer_all(round, &refusal);
+                return None;
+            }
         };
         let (now, stale): (Vec<_>, Vec<_>) = round.into_iter().partition(|w| w.term.is_none_or(|t| t == term));
         answer_all(stale, &ProposeError::NotLeader { leader: None });

@@ -1,5 +1,5 @@
 //! Damaged and missing files: refused with a reason, or good. Never lost in silence, never deleted.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Real processes: killed at any moment, and ended by the first sync that fails.
 //!
 //! The child is this test binary itself, started again with `ORBIT_CHILD` set.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod support;
 

@@ -2,7 +2,7 @@
 //!
 //! Every node runs what it runs in production, on a simulated network, clock and disk; the disk loses what was written
 //! and not synced. A failing seed is run again with `ORBIT_SEED=<n> cargo test -p orbit-raft --test simulation`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod support;
 
@@ -183,141 +183,155 @@ async fn work(index: usize, worker: usize, group: Group<Simulated>, world: Share
     }
 }
 
-fn run(seed: u64) -> String {
-    let mut dice = SmallRng::seed_from_u64(seed);
-    let world = Shared::default();
-    let disks: [Disks; 3] = Default::default();
-    let mut sim = turmoil::Builder::new()
-        .rng_seed(seed)
-        .simulation_duration(Duration::from_secs(3600))
-        .tick_duration(Duration::from_millis(1))
-        .min_message_latency(Duration::from_millis(1))
-        .max_message_latency(Duration::from_millis(8))
-        .tcp_capacity(65_536)
-        .build();
-    let lives = Arc::new(Mutex::new(seed));
-    for (index, name) in NODES.into_iter().enumerate() {
-        let (disks, world, lives) = (disks[index].clone(), Arc::clone(&world), Arc::clone(&lives));
-        sim.host(name, move || {
-            let seed = {
-                let mut lives = lives.lock().unwrap();
-                *lives += 1000;
-                *lives
-            };
-            DeterministicRng::<Runtime>::scope(seed, run_node(index, disks.clone(), Arc::clone(&world)))
-        });
-    }
+/// One run from one seed.
+struct Run {
+    seed: u64,
+    sim: turmoil::Sim<'static>,
+    dice: SmallRng,
+    world: Shared,
+    disks: [Disks; 3],
+}
 
-    let crash = |sim: &mut turmoil::Sim<'_>, index: usize, dice: &mut SmallRng, world: &Shared| {
-        world.lock().unwrap().groups.remove(&index);
-        sim.crash(NODES[index]);
-        let (log, state) = (&disks[index].log.rows, &disks[index].state);
-        let (unsynced, applied) = (log.unsynced_batches(), state.unsynced_batches());
-        log.cut_power(dice.random_range(0..=unsynced));
-        state.cut_power(dice.random_range(0..=applied));
-        writeln!(world.lock().unwrap().trace, "crash n{index}, {unsynced} and {applied} batches unsynced").unwrap();
-    };
+fn run(seed: u64) -> String {
+    let mut run = Run::new(seed);
     for _ in 0..FAULTS {
-        step(&mut sim, dice.random_range(200..900));
-        let victim = dice.random_range(0..3_usize);
-        let other = (victim + dice.random_range(1..3_usize)) % 3;
-        match dice.random_range(0..5) {
-            0 | 1 => {
-                crash(&mut sim, victim, &mut dice, &world);
-                step(&mut sim, dice.random_range(50..1500));
-                sim.bounce(NODES[victim]);
-            }
-            2 => disks[victim].log.fails.store(true, Ordering::Relaxed),
-            3 => {
-                sim.partition_oneway(NODES[victim], NODES[other]);
-                step(&mut sim, dice.random_range(100..2500));
-                sim.repair_oneway(NODES[victim], NODES[other]);
-            }
-            _ => {
-                for peer in (0..3).filter(|peer| *peer != victim) {
-                    sim.partition(NODES[victim], NODES[peer]);
-                }
-                step(&mut sim, dice.random_range(100..2500));
-                for peer in (0..3).filter(|peer| *peer != victim) {
-                    sim.repair(NODES[victim], NODES[peer]);
-                }
-            }
-        }
-        let failed = std::mem::take(&mut world.lock().unwrap().failed);
-        for index in failed {
-            crash(&mut sim, index, &mut dice, &world);
-            sim.bounce(NODES[index]);
-        }
+        let quiet = run.dice.random_range(200..900);
+        run.step(quiet);
+        run.fault();
+        run.restart_failed();
     }
-    for disk in &disks {
+    for disk in &run.disks {
         disk.log.fails.store(false, Ordering::Relaxed);
     }
-    settle(&mut sim, seed, &world, &disks, crash, &mut dice);
-    let mut world = world.lock().unwrap();
+    run.settle();
+    let mut world = run.world.lock().unwrap();
     world.groups.clear();
     std::mem::take(&mut world.trace)
 }
 
-fn step(sim: &mut turmoil::Sim<'_>, steps: u64) {
-    for _ in 0..steps {
-        sim.step().unwrap();
-    }
-}
-
-/// After the last heal: all nodes come to the same state, and everything acknowledged is in it.
-fn settle(
-    sim: &mut turmoil::Sim<'_>,
-    seed: u64,
-    world: &Shared,
-    disks: &[Disks; 3],
-    crash: impl Fn(&mut turmoil::Sim<'_>, usize, &mut SmallRng, &Shared),
-    dice: &mut SmallRng,
-) {
-    let before = world.lock().unwrap().acknowledged.len();
-    for _ in 0..200 {
-        step(sim, 100);
-        let failed = std::mem::take(&mut world.lock().unwrap().failed);
-        for index in failed {
-            crash(sim, index, dice, world);
-            sim.bounce(NODES[index]);
+impl Run {
+    fn new(seed: u64) -> Run {
+        let world = Shared::default();
+        let disks: [Disks; 3] = Default::default();
+        let mut sim = turmoil::Builder::new()
+            .rng_seed(seed)
+            .simulation_duration(Duration::from_secs(3600))
+            .tick_duration(Duration::from_millis(1))
+            .min_message_latency(Duration::from_millis(1))
+            .max_message_latency(Duration::from_millis(8))
+            .tcp_capacity(65_536)
+            .build();
+        let lives = Arc::new(Mutex::new(seed));
+        for (index, name) in NODES.into_iter().enumerate() {
+            let (disks, world, lives) = (disks[index].clone(), Arc::clone(&world), Arc::clone(&lives));
+            sim.host(name, move || {
+                let seed = {
+                    let mut lives = lives.lock().unwrap();
+                    *lives += 1000;
+                    *lives
+                };
+                DeterministicRng::<Runtime>::scope(seed, run_node(index, disks.clone(), Arc::clone(&world)))
+            });
         }
-        let world = world.lock().unwrap();
+        Run { seed, sim, dice: SmallRng::seed_from_u64(seed), world, disks }
+    }
+
+    fn step(&mut self, steps: u64) {
+        for _ in 0..steps {
+            self.sim.step().unwrap();
+        }
+    }
+
+    /// The power of a node goes: of what is written and not synced only a beginning stays, maybe none of it.
+    fn crash(&mut self, index: usize) {
+        self.world.lock().unwrap().groups.remove(&index);
+        self.sim.crash(NODES[index]);
+        let (log, state) = (&self.disks[index].log.rows, &self.disks[index].state);
+        let (unsynced, applied) = (log.unsynced_batches(), state.unsynced_batches());
+        log.cut_power(self.dice.random_range(0..=unsynced));
+        state.cut_power(self.dice.random_range(0..=applied));
+        let trace = &mut self.world.lock().unwrap().trace;
+        writeln!(trace, "crash n{index}, {unsynced} and {applied} batches unsynced").unwrap();
+    }
+
+    /// A node whose storage failed has ended; it starts again with what its disk has.
+    fn restart_failed(&mut self) {
+        let failed = std::mem::take(&mut self.world.lock().unwrap().failed);
+        for index in failed {
+            self.crash(index);
+            self.sim.bounce(NODES[index]);
+        }
+    }
+
+    fn fault(&mut self) {
+        let victim = self.dice.random_range(0..3_usize);
+        let other = (victim + self.dice.random_range(1..3_usize)) % 3;
+        match self.dice.random_range(0..5) {
+            0 | 1 => {
+                self.crash(victim);
+                let away = self.dice.random_range(50..1500);
+                self.step(away);
+                self.sim.bounce(NODES[victim]);
+            }
+            2 => self.disks[victim].log.fails.store(true, Ordering::Relaxed),
+            3 => {
+                self.sim.partition_oneway(NODES[victim], NODES[other]);
+                let broken = self.dice.random_range(100..2500);
+                self.step(broken);
+                self.sim.repair_oneway(NODES[victim], NODES[other]);
+            }
+            _ => {
+                let peers = (0..3).filter(|peer| *peer != victim);
+                peers.clone().for_each(|peer| self.sim.partition(NODES[victim], NODES[peer]));
+                let broken = self.dice.random_range(100..2500);
+                self.step(broken);
+                peers.for_each(|peer| self.sim.repair(NODES[victim], NODES[peer]));
+            }
+        }
+    }
+
+    /// After the last heal all nodes come to the same state, and everything acknowledged is in it.
+    fn settle(&mut self) {
+        let before = self.world.lock().unwrap().acknowledged.len();
+        for _ in 0..200 {
+            self.step(100);
+            self.restart_failed();
+            if self.settled(before) {
+                return;
+            }
+        }
+        let world = self.world.lock().unwrap();
+        let nodes: Vec<_> = world.groups.values().map(|g| (g.status(), g.state_hash().unwrap())).collect();
+        panic!("seed {}: the nodes did not come to one state: {nodes:#?}", self.seed);
+    }
+
+    fn settled(&self, before: usize) -> bool {
+        let (seed, world) = (self.seed, self.world.lock().unwrap());
         let groups: Vec<_> = world.groups.values().collect();
-        let status: Vec<_> = groups.iter().map(|g| g.status()).collect();
+        if groups.len() < 3 || world.acknowledged.len() < before + 5 {
+            return false;
+        }
         let hashes: Vec<_> = groups.iter().map(|g| g.state_hash().unwrap()).collect();
         let upto = world.acknowledged.iter().map(|(_, index, _)| *index).max();
         let caught_up = hashes.iter().all(|h| h.applied.map(|a| a.log_id.index) >= upto);
-        if groups.len() < 3
-            || world.acknowledged.len() < before + 5
-            || !caught_up
-            || hashes[0] != hashes[1]
-            || hashes[1] != hashes[2]
-        {
-            continue;
+        if !caught_up || hashes[0] != hashes[1] || hashes[1] != hashes[2] {
+            return false;
         }
         for (id, _, _) in &world.acknowledged {
             for group in &groups {
-                assert!(
-                    group.read(|r| r.get(&row(id)).unwrap()).is_some(),
-                    "seed {seed}: {id} was acknowledged and is gone"
-                );
+                let row = group.read(|r| r.get(&row(id)).unwrap());
+                assert!(row.is_some(), "seed {seed}: {id} was acknowledged and is gone");
             }
         }
         let mut by_index = world.acknowledged.clone();
         by_index.sort_by_key(|(_, index, _)| *index);
         assert!(by_index.windows(2).all(|p| p[0].2 <= p[1].2), "seed {seed}: time went back");
-        for s in status {
-            assert!(
-                s.purged <= s.snapshot && s.snapshot <= s.applied && s.applied <= s.committed,
-                "seed {seed}: {s:?}"
-            );
+        for s in groups.iter().map(|g| g.status()) {
+            let ordered = s.purged <= s.snapshot && s.snapshot <= s.applied && s.applied <= s.committed;
+            assert!(ordered, "seed {seed}: {s:?}");
         }
-        assert!(disks.iter().all(|d| d.log.rows.syncs() > 0));
-        return;
+        true
     }
-    let world = world.lock().unwrap();
-    let hashes: Vec<_> = world.groups.values().map(|g| (g.status(), g.state_hash().unwrap())).collect();
-    panic!("seed {seed}: the nodes did not come to one state: {hashes:#?} {} {before}", world.acknowledged.len());
 }
 
 fn seeds() -> Vec<u64> {

@@ -165,3 +165,25 @@ async fn leadership_is_handed_over_and_voters_are_changed() {
     cluster.assert_equal().await;
     cluster.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_lost_its_disk_is_not_taken_for_what_it_was() {
+    let mut cluster = Cluster::start(Settings::default()).await;
+    cluster.put("a", "1").await;
+    cluster.assert_equal().await;
+    let leader = cluster.leader().await;
+    let wiped = (1..=3).find(|id| *id != leader).unwrap();
+    cluster.stop(wiped).await;
+    std::fs::remove_dir_all(cluster.path(wiped)).unwrap();
+
+    // The same number with another incarnation: nobody talks to it, so it learns nothing and votes for nobody.
+    let again = orbit_raft::Identity { incarnation: uuid::Uuid::from_u128(99), ..support::identity(wiped) };
+    drop(orbit_raft::Storage::create(&cluster.path(wiped), again).unwrap());
+    cluster.restart(wiped).await;
+    for n in 0..20 {
+        cluster.put(&format!("k{n}"), "1").await;
+    }
+    let status = cluster.nodes[&wiped].group.status();
+    assert_eq!((status.last_index, status.applied, status.term.0), (None, None, 0), "{status:?}");
+    cluster.end().await;
+}

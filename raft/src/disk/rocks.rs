@@ -61,7 +61,7 @@ impl RocksDisk {
         options.create_if_missing(create);
         let db = DB::open(&options, path).map_err(|error| open_error(path, &error))?;
         let scratch = path.join("scratch");
-        std::fs::create_dir_all(&scratch).map_err(|e| Error::failed("creating the scratch directory", e))?;
+        clear_scratch(&scratch).map_err(|e| Error::failed("clearing the scratch directory", e))?;
         Ok(RocksDisk { inner: Arc::new(Inner { db, role, scratch, closed: watch::Sender::new(()) }) })
     }
 
@@ -85,6 +85,18 @@ impl RocksDisk {
     fn sync_wal(&self) -> Result<(), Error> {
         self.inner.db.flush_wal(true).map_err(|e| Error::failed("syncing the store", e))
     }
+}
+
+/// Images that a crash left half made are of no use to anyone.
+fn clear_scratch(scratch: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(scratch)?;
+    for entry in std::fs::read_dir(scratch)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|kind| kind == "in" || kind == "out") {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
 }
 
 fn open_error(path: &Path, error: &rocksdb::Error) -> Error {

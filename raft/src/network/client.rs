@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use orbit_proto::store;
 use tokio::sync::mpsc;
 
 use super::link::{Answer, PeerLink};
-use super::{Error, Transport, wire};
+use super::{Error, Roster, Transport, wire};
 use crate::consensus::{Committed, RaftEntry, RaftLogId, RaftVote, Runtime, Types, entry_bytes, vote_in, vote_out};
 use crate::disk::{ImageBody, StateDisk};
 use crate::state_store::SnapshotData;
@@ -43,12 +43,13 @@ const CHUNKS_AHEAD: usize = 4;
 pub(crate) struct Peers<T> {
     transport: Arc<T>,
     hello: Hello,
+    roster: Weak<dyn Roster>,
     links: Mutex<BTreeMap<NodeId, (PeerAddress, PeerLink)>>,
 }
 
 impl<T: Transport> Peers<T> {
-    pub(crate) fn new(transport: T, hello: Hello) -> Self {
-        Peers { transport: Arc::new(transport), hello, links: Mutex::default() }
+    pub(crate) fn new(transport: T, hello: Hello, roster: Weak<dyn Roster>) -> Self {
+        Peers { transport: Arc::new(transport), hello, roster, links: Mutex::default() }
     }
 
     fn hello_to(&self, target: NodeId) -> Hello {
@@ -63,7 +64,8 @@ impl<T: Transport> Peers<T> {
         {
             return link.clone();
         }
-        let link = PeerLink::start::<RT, T>(Arc::clone(&self.transport), address.clone(), self.hello_to(target));
+        let (transport, roster) = (Arc::clone(&self.transport), self.roster.clone());
+        let link = PeerLink::start::<RT, T>(transport, address.clone(), self.hello_to(target), roster);
         links.insert(target, (address.clone(), link.clone()));
         link
     }

@@ -1,7 +1,7 @@
 //! One connection to a peer for all groups.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use orbit_proto::peer::{Frame, FrameBatch, FrameKind, Hello};
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Error, Incoming, Pipe, Transport};
+use super::{Error, Incoming, Pipe, Roster, Transport};
 use crate::consensus::Runtime;
 use crate::types::{GroupId, PeerAddress};
 
@@ -46,9 +46,14 @@ pub(super) struct PeerLink {
 }
 
 impl PeerLink {
-    pub(super) fn start<RT: Runtime, T: Transport>(transport: Arc<T>, address: PeerAddress, hello: Hello) -> Self {
+    pub(super) fn start<RT: Runtime, T: Transport>(
+        transport: Arc<T>,
+        address: PeerAddress,
+        hello: Hello,
+        roster: Weak<dyn Roster>,
+    ) -> Self {
         let (questions, waiting) = mpsc::channel(QUEUE);
-        let link = Link { transport, address, hello };
+        let link = Link { transport, address, hello, roster };
         drop(RT::spawn(link.run::<RT>(waiting)));
         PeerLink { questions }
     }
@@ -66,6 +71,8 @@ struct Link<T> {
     transport: Arc<T>,
     address: PeerAddress,
     hello: Hello,
+    /// Gone once the node stops.
+    roster: Weak<dyn Roster>,
 }
 
 impl<T: Transport> Link<T> {
@@ -115,7 +122,7 @@ impl<T: Transport> Link<T> {
         if theirs.node_id != self.hello.target_node_id {
             return Err(Error::Refused(format!("it is node {}", theirs.node_id)));
         }
-        Ok(())
+        self.roster.upgrade().ok_or(Error::Interrupted)?.admit(&theirs)
     }
 }
 

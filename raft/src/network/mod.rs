@@ -19,6 +19,7 @@
 mod client;
 mod grpc;
 mod link;
+mod roster;
 mod server;
 mod stream;
 mod wire;
@@ -31,6 +32,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use client::{Clients, Peers};
 pub use grpc::{GrpcPeerService, GrpcTransport};
+pub(crate) use roster::{Roster, StoredRoster};
 pub use server::PeerServer;
 pub use stream::{StreamTransport, serve_stream};
 

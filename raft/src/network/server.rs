@@ -13,7 +13,7 @@ use orbit_proto::store;
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::{Error, Incoming, PROTOCOL, wire};
+use super::{Error, Incoming, PROTOCOL, Roster, wire};
 use crate::consensus::{vote_in, vote_out};
 use crate::disk::{ImageBody, ImageWriter, StateDisk};
 use crate::group::Raft;
@@ -47,6 +47,7 @@ pub struct PeerServer<E: Environment> {
 struct Open<E: Environment> {
     groups: BTreeMap<GroupId, Port<E>>,
     state: E::StateDisk,
+    roster: Arc<dyn Roster>,
 }
 
 impl<E: Environment> std::fmt::Debug for PeerServer<E> {
@@ -67,8 +68,8 @@ fn replied(frame: &Frame, body: Bytes) -> Frame {
 }
 
 impl<E: Environment> PeerServer<E> {
-    pub(crate) fn new(hello: Hello, state: E::StateDisk) -> Self {
-        let open = RwLock::new(Some(Open { groups: BTreeMap::new(), state }));
+    pub(crate) fn new(hello: Hello, state: E::StateDisk, roster: Arc<dyn Roster>) -> Self {
+        let open = RwLock::new(Some(Open { groups: BTreeMap::new(), state, roster }));
         PeerServer { hello, open, closing: watch::Sender::new(false) }
     }
 
@@ -107,7 +108,7 @@ impl<E: Environment> PeerServer<E> {
         } else if theirs.target_node_id != self.hello.node_id {
             format!("this is node {}, not {}", self.hello.node_id, theirs.target_node_id)
         } else {
-            return Ok(());
+            return self.with_open(|open| open.roster.admit(theirs));
         };
         Err(Error::Refused(reason))
     }

@@ -114,6 +114,16 @@ pub(crate) fn installed(group: GroupId) -> Vec<u8> {
     full(group, &ordered(Table::GROUP, b"installed"))
 }
 
+/// The incarnation known of a peer.
+pub(crate) fn peer(node: u64) -> Vec<u8> {
+    full(GroupId::NODE, &ordered(Table::GROUP, &[b"peer".as_slice(), &node.to_be_bytes()].concat()))
+}
+
+/// The incarnations of all peers.
+pub(crate) fn peers() -> KeyRange {
+    KeyRange::prefix(&full(GroupId::NODE, &ordered(Table::GROUP, b"peer")))
+}
+
 /// Whose data the database holds.
 pub(crate) fn identity() -> Vec<u8> {
     full(GroupId::NODE, &ordered(Table::GROUP, b"identity"))
