@@ -11,6 +11,7 @@ pub(super) mod ids;
 pub(super) mod ir_version;
 pub(super) mod kinds;
 pub(super) mod limits;
+pub(super) mod members;
 pub(super) mod scope;
 pub(super) mod shape;
 pub(super) mod signals;

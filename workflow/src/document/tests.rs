@@ -164,6 +164,48 @@ fn warnings_say_what_is_probably_not_meant() {
     assert_eq!(paths, ["/steps/1/input", "/steps/0/compensate"]);
 }
 
+/// The warnings of a document whose declarations, and members of the root after them, are `head` and `steps`.
+fn warnings(head: &str, steps: &str) -> Vec<String> {
+    let head = format!("name: a\nversion: 1.0.0\ntasks: {{t: {{version: 1.0.0}}}}\n{head}steps:\n{steps}");
+    one(&head, Format::Yaml).warnings.iter().map(|warning| format!("{}: {}", warning.path, warning.message)).collect()
+}
+
+/// (declarations, steps, what a warning says; none: there is no warning)
+#[test]
+fn what_can_hardly_be_meant_is_warned_of() {
+    const INPUT: &str = "input: {type: object, properties: {expense_id: {type: string}}}\n";
+    const OPEN: &str = "input: {type: object, properties: {a: {}}, additionalProperties: true}\n";
+    const SKIPPED: &str = "  - {id: s, when: \"execution.run == 1\", task: t}\n";
+    let skipped = |more: &str| format!("{SKIPPED}  - {{id: u, task: t, {more}}}\n");
+    let given = |value: &str| format!("  - {{id: s, task: t, after: []}}\n  - {{id: u, task: t, input: {value}}}\n");
+    let box_of = |more: &str| {
+        format!("  - {{id: bl, {more}steps: [{{id: s, task: t}}]}}\n  - {{id: u, compute: \"steps.bl.output.x\"}}\n")
+    };
+    let rows = [
+        (INPUT, given("\"${input.expenseid}\""), "(did you mean `expense_id`?)"),
+        (INPUT, given("\"${input.expense_id}\""), ""),
+        (OPEN, given("\"${input.b}\""), ""),
+        ("", given("\"${input.b}\""), ""),
+        ("", box_of(""), "the block `bl` has no `result`"),
+        ("", box_of("result: {x: 1}, "), ""),
+        ("", given("\"${steps.s.status == 'success'}\""), "no step ever has the status `success`"),
+        ("", given("\"${'complete' != steps.s.status}\""), "no step ever has the status `complete`"),
+        ("", given("\"${steps.s.status in ['failed', 'skiped']}\""), "(did you mean `skipped`?)"),
+        ("", given("\"${steps.s.status in ['failed', 'skipped']}\""), ""),
+        ("", skipped("when: \"steps.s.output.id > 4\""), "/steps/1/when: `s` may be skipped"),
+        ("", skipped("when: \"steps.s.output.ok == true\""), ""),
+        ("", skipped("when: \"steps.s.status == 'succeeded' && steps.s.output.id > 4\""), ""),
+        ("", skipped("input: \"${coalesce(steps.s.output.id, 4)}\""), ""),
+    ];
+    for (head, steps, wanted) in rows {
+        let found = warnings(head, &steps);
+        match wanted {
+            "" => assert!(found.is_empty(), "{steps}: {found:?}"),
+            _ => assert!(found.len() == 1 && found[0].contains(wanted), "{steps}: {found:?}"),
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::node::Node;
 use super::references::References;
+use crate::value::Value;
 
 /// Words that can be no variable in CEL.
 const RESERVED: [&str; 21] = [
@@ -89,30 +90,56 @@ impl<'t> Names<'t> {
             note(&mut self.references.steps, &name, offset);
         } else if self.is_free(&of, "execution") {
             self.references.execution_fields.insert(name.to_string());
-        } else if let Some(step) = self.step(&of) {
-            match &*name {
-                "output" => {
-                    let step = step.to_owned();
-                    note(&mut self.references.step_outputs, &step, offset);
-                }
-                "status" | "error" => {
-                    let step = step.to_owned();
-                    self.references.guarded_steps.insert(step);
-                }
-                _ => {}
-            }
+        } else if self.is_free(&of, "input") {
+            note(&mut self.references.input_members, &name, offset);
+        } else if self.is_unit(&of) {
+            note(&mut self.references.unit_members, &name, offset);
+        } else if let Some(step) = self.step(&of).map(str::to_owned) {
+            self.step_member(step, &name, offset);
+        } else if let Some(step) = self.output_of(&of).map(str::to_owned) {
+            note(&mut self.references.output_members, &step, offset);
         }
         Node::Member(Box::new(of), name)
     }
 
-    /// Whether the output of a step, if this is one, is looked at by something that can cope with null.
+    fn step_member(&mut self, step: String, name: &str, offset: usize) {
+        self.references.step_members.entry((step.clone(), name.to_owned())).or_insert(offset);
+        match name {
+            "output" => note(&mut self.references.step_outputs, &step, offset),
+            "status" | "error" => {
+                self.references.guarded_steps.insert(step);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whatever this reads of the output of a step, if it does, is looked at by something that can cope with null.
     pub(super) fn guard(&mut self, node: &Node) {
-        let Node::Member(of, name) = node else { return };
-        if &**name == "output"
-            && let Some(step) = self.step(of)
-        {
-            let step = step.to_owned();
-            self.references.guarded_steps.insert(step);
+        let mut node = node;
+        loop {
+            if let Some(step) = self.output_of(node).map(str::to_owned) {
+                self.references.guarded_steps.insert(step);
+                return;
+            }
+            node = match node {
+                Node::Member(of, _) => of,
+                Node::Index(sides) => &sides[0],
+                _ => return,
+            };
+        }
+    }
+
+    /// Two values are compared, or one is looked for among others: notes which texts a status is held against.
+    pub(super) fn compared(&mut self, one: &Node, other: &Node, offset: usize) {
+        let Node::Member(of, name) = one else { return };
+        if &**name != "status" || !(self.step(of).is_some() || self.is_unit(of)) {
+            return;
+        }
+        let texts = if let Node::List(items) = other { items.as_slice() } else { std::slice::from_ref(other) };
+        for text in texts {
+            if let Node::Literal(Value::String(text)) = text {
+                note(&mut self.references.statuses, text, offset);
+            }
         }
     }
 
@@ -127,6 +154,20 @@ impl<'t> Names<'t> {
             Node::Member(of, name) if self.is_steps(of) => Some(name),
             _ => None,
         }
+    }
+
+    /// The id of the step whose output this is.
+    fn output_of<'n>(&self, node: &'n Node) -> Option<&'n str> {
+        match node {
+            Node::Member(of, name) if &**name == "output" => self.step(of),
+            _ => None,
+        }
+    }
+
+    /// Whether this is an element of some step's `units`.
+    fn is_unit(&self, node: &Node) -> bool {
+        let Node::Index(sides) = node else { return false };
+        matches!(&sides[0], Node::Member(of, name) if &**name == "units" && self.step(of).is_some())
     }
 
     fn is_free(&self, node: &Node, name: &str) -> bool {

@@ -163,9 +163,13 @@ impl<'t> Parser<'t> {
         while let Some(operator) = operator(self.kind(), level) {
             let offset = self.next().offset;
             let right = self.binary(level + 1)?;
-            if matches!(operator, Operator::Equal | Operator::NotEqual) {
+            if matches!(operator, Operator::Equal | Operator::NotEqual | Operator::In) {
                 self.names.guard(&left.node);
+                self.names.compared(&left.node, &right.node, left.offset);
+            }
+            if matches!(operator, Operator::Equal | Operator::NotEqual) {
                 self.names.guard(&right.node);
+                self.names.compared(&right.node, &left.node, right.offset);
             }
             let depth = left.depth.max(right.depth);
             left = above(depth, offset, left.offset, Node::Binary(operator, Box::new([left.node, right.node])))?;

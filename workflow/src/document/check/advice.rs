@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::uses::{Use, Uses};
+use crate::document::marked::join;
 use crate::document::outline::{Home, Kind, Outline};
 
 pub(super) fn check(outline: &Outline<'_>, uses: &Uses, report: &mut Report) {
@@ -21,7 +22,8 @@ pub(super) fn check(outline: &Outline<'_>, uses: &Uses, report: &mut Report) {
     for (step, place, path) in &uses.output_only_undo {
         if matches!(outline.steps[*step].kind, Some(Kind::Task | Kind::Workflow | Kind::Signal)) {
             let message = "this undo needs `output`, which is null when the outcome is unknown; pass \
-                           `idempotency_key` too, so that what may have happened can be found";
+                           the key too, so that what may have happened can be found: add \
+                           key: \"${idempotency_key}\" to its input";
             report.warn(*place, path, message.to_owned());
         }
     }
@@ -33,7 +35,9 @@ fn guarded(outline: &Outline<'_>, uses: &Uses, taken: &Use, when: Option<&str>) 
     loop {
         if let Some(step) = by {
             let own = outline.steps[step].node.get("when").and_then(|node| node.text());
-            if uses.guards.contains(&(step, taken.target)) || (own.is_some() && own == when) {
+            // A `when` that takes the output is no guard of itself.
+            let is_when = taken.path == join(&outline.steps[step].path, "when");
+            if !is_when && (uses.guards.contains(&(step, taken.target)) || (own.is_some() && own == when)) {
                 return true;
             }
         }

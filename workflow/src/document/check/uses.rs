@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Report;
 use super::scope::{EXECUTION_FIELDS, Variables};
+use super::{Report, members};
 use crate::document::marked::{Marked, Place, Tree, join};
 use crate::document::outline::{BlockNode, Home, Outline, Sight};
 use crate::expression::{Expression, References, Template};
@@ -45,7 +45,8 @@ pub(in crate::document) struct Uses {
 }
 
 pub(super) fn check(outline: &Outline<'_>, report: &mut Report) -> Uses {
-    let mut checker = Checker { outline, report, uses: Uses::default() };
+    let input = members::declared_input(outline.document);
+    let mut checker = Checker { outline, report, input, uses: Uses::default() };
     for index in 0..outline.blocks.len() {
         let home = outline.blocks[index].home;
         let more: &[&str] = match home {
@@ -63,6 +64,8 @@ pub(super) fn check(outline: &Outline<'_>, report: &mut Report) -> Uses {
 struct Checker<'c, 'a> {
     outline: &'c Outline<'a>,
     report: &'c mut Report,
+    /// The properties of `input`, when there can be no others.
+    input: Option<Vec<&'a str>>,
     uses: Uses,
 }
 
@@ -286,6 +289,8 @@ impl<'a> Checker<'_, 'a> {
             let message = format!("`execution` has no `{field}`");
             self.report.misnamed(place_inside(node, start), path, message, field, EXECUTION_FIELDS);
         }
+        let written = members::Written { names, node, start, path, block: at.block };
+        members::check(self.outline, self.input.as_deref(), &written, self.report);
         for (id, offset) in &names.steps {
             let place = place_inside(node, start + offset);
             let Some(target) = self.target(id, place, path, at) else { continue };
@@ -348,7 +353,7 @@ fn add(all: &mut References, more: References) {
 }
 
 /// The place `offset` characters into a text, or of the text as a whole when the source does not show it on one line.
-fn place_inside(node: &Marked, offset: usize) -> Place {
+pub(super) fn place_inside(node: &Marked, offset: usize) -> Place {
     match node.inside {
         Some(first) => first.moved(u32::try_from(offset).unwrap_or(u32::MAX)),
         None => node.place,
