@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use workflow::case::{self, Checks};
 use workflow::command::{
-    Cancel, Command, Complete, Expire, Expiry, Fail, OfferTaken, Refusal, ResultAnswer, Run, SendSignal, Start,
-    TimerDue, Token, Uncertain,
+    Cancel, Command, Complete, Expire, Expiry, Fail, OfferTaken, Redrive, Refusal, ResultAnswer, Run, SendSignal,
+    Start, TimerDue, Token, Uncertain,
 };
 use workflow::definition::Definition;
 use workflow::document::{self, Format};
-use workflow::event::{Event, Recorded, TaskError, UncertainReason};
+use workflow::event::{Event, Recorded, RedriveAction, TaskError, UncertainReason};
+use workflow::key::Key;
 use workflow::value::Payload;
 
 /// Tasks that any document here may use without saying so.
@@ -49,6 +50,10 @@ pub fn shows(body: &str, case: &str) -> Story {
 }
 
 impl Story {
+    pub fn lines(&self) -> &[(u64, String)] {
+        &self.0
+    }
+
     /// When `line` came first.
     pub fn at(&self, line: &str) -> u64 {
         let found = self.0.iter().find(|(_, found)| found == line);
@@ -153,6 +158,11 @@ impl Play {
 
     pub fn cancel(&mut self, force: bool) -> Result<(), Refusal> {
         self.tell(Cancel { reason: "asked".to_owned(), force })
+    }
+
+    pub fn redrive(&mut self, steps: &[&str], action: RedriveAction, output: Option<&str>) -> Result<(), Refusal> {
+        let steps = (!steps.is_empty()).then(|| steps.iter().map(|step| Key::from(*step)).collect());
+        self.tell(Redrive { steps, action, output: output.map(json) })
     }
 
     pub fn lines(&self) -> Vec<String> {

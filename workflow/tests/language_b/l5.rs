@@ -1,10 +1,9 @@
 //! Failure: what a step does about it, unknown outcomes, uncertain hand-overs, results (L5).
 
-use workflow::command::{Expiry, Redrive, Uncertain};
+use workflow::command::{Expiry, Uncertain};
 use workflow::event::{RedriveAction, UncertainReason};
-use workflow::key::Key;
 
-use crate::help::{Play, json, shows};
+use crate::help::{Play, shows};
 
 #[test]
 fn the_first_rule_that_matches_decides_and_without_one_the_step_fails() {
@@ -94,8 +93,7 @@ fn redrive_retries_resolves_or_fails_a_suspended_unit() {
         let mut play = Play::start(SUSPENDED);
         play.give_up("a", "NO");
         let before = play.history.len();
-        let steps = Some(vec![Key::from("a")]);
-        play.tell(Redrive { steps, action, output: output.map(json) }).unwrap();
+        play.redrive(&["a"], action, output).unwrap();
         assert_eq!(play.run.state().head.attention, 0);
         play.since(before)
     };

@@ -5,6 +5,9 @@
 
 mod help;
 mod l14;
+mod l16_close;
+mod l16_rules;
+mod l16_values;
 mod l4;
 mod l5;
 mod l6_close;
@@ -12,3 +15,6 @@ mod l6_early;
 mod l6_for;
 mod l6_repeat;
 mod l6_undo;
+mod l7;
+mod l8;
+mod l9;
