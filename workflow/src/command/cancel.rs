@@ -28,7 +28,8 @@ impl Command for Cancel {
         if self.force || state.closing(ROOT).is_none() && state.head.cancel.is_none() {
             turn.emit(CancelRequested { reason: self.reason, force: self.force });
         }
-        if paused {
+        // A force ends now, nothing between (L16).
+        if paused && !self.force {
             turn.emit(WorkflowResumed {});
         }
         Ok(())

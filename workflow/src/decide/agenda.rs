@@ -29,7 +29,8 @@ pub(crate) struct Memo {
 impl Agenda {
     /// The next event, or none at the fixpoint. The caller appends it to the state and [notes](Self::note) it.
     pub fn next(&mut self, facts: Facts<'_>) -> Option<Event> {
-        if facts.state.head.paused || facts.state.is_over() {
+        let head = &facts.state.head;
+        if head.paused && !head.force || facts.state.is_over() {
             self.nodes.clear();
             return None;
         }

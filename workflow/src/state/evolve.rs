@@ -85,6 +85,9 @@ impl Execution {
                 let closing =
                     Closing { reason: e.reason, output: e.output.clone(), error: e.error.clone(), seq: at.seq };
                 self.closings.insert(e.step.clone(), closing);
+                // What itself closes waits for nothing more: neither a retry nor its deadline (L16).
+                self.stop_timer(&e.step);
+                self.stop_timer(&format!("{DEADLINE}{}", &*e.step));
             }
             Event::TimerStarted(e) => self.timer_started(&e.step, e.fire_at_ms, at),
             Event::TimerFired(e) => {
@@ -135,6 +138,8 @@ impl Execution {
 
     fn ended(&mut self, status: RunStatus, output: Option<&Payload>, error: Option<&TaskError>) {
         self.head.status = status;
+        // A force ends also what is paused.
+        self.head.paused = false;
         self.head.output = output.cloned();
         self.head.error = error.cloned();
         let running: Vec<Key> =

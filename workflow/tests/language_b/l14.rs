@@ -53,7 +53,8 @@ steps:
 result: '${steps.race.output}'";
     let case = "mocks: {t.a: {after: 1s, output: 1}, t.b: {after: 2s, output: 2}},
         expect: {status: completed, output: {a: 1, b: null, b_is: running},
-        includes: [StepClosing race done, StepSucceeded race.b, 'StepSucceeded compensate:race.b', StepSucceeded race]}";
+        includes: [StepClosing race done, StepSucceeded race.b, 'StepSucceeded compensate:race.b',
+        StepSucceeded race]}";
     shows(steps, case);
 }
 
@@ -151,7 +152,8 @@ fn until_is_asked_after_each_iteration_also_the_first() {
         let steps =
             format!("steps: [{{id: r, task: t.a, input: {{i: '${{iteration}}'}}, repeat: {{until: '{until}'}}}}]");
         let case = format!(
-            "mocks: {{t.a: {{output: {{last: '${{input.i == 3}}'}}}}}}, expect: {{status: completed, calls: {{t.a: {iterations}}}}}"
+            "mocks: {{t.a: {{output: {{last: '${{input.i == 3}}'}}}}}}, expect: {{status: completed,
+            calls: {{t.a: {iterations}}}}}"
         );
         shows(&steps, &case);
     }
@@ -217,7 +219,8 @@ result: '${steps.wait.output}'";
 fn an_error_inside_on_failure_when_is_no_match() {
     for condition in ["error.details.no.such > 1", "1 / 0 == 1", "error.code"] {
         let steps = format!(
-            "steps: [{{id: a, task: t.a, retry: {{max_attempts: 1}}, on_failure: [{{when: \"{condition}\", then: suspend}}, \
+            "steps: [{{id: a, task: t.a, retry: {{max_attempts: 1}}, on_failure: [{{when: \"{condition}\",
+            then: suspend}}, \
              {{when: \"error.code == 'NO'\", then: continue}}]}}]"
         );
         let case =

@@ -1,6 +1,6 @@
 //! Fine print of closing: force, grace, side by side, timers, time-outs (L16).
 
-use workflow::command::{OfferTaken, Pause, Refusal};
+use workflow::command::{OfferTaken, Pause, Refusal, Resume};
 use workflow::event::RedriveAction;
 
 use crate::help::{Play, shows};
@@ -23,6 +23,7 @@ fn a_force_ends_at_once_whatever_is_closing_or_paused() {
         play.cancel(true).unwrap();
         let compensation = if closing { "failed" } else { "none" };
         let end = format!("WorkflowCancelled compensation={compensation}");
+        play.tell(Resume).unwrap();
         assert_eq!(play.since(before), ["CancelRequested force", end.as_str()], "closing: {closing}, paused: {paused}");
     }
 }

@@ -199,7 +199,8 @@ fn attempts_of_an_undo_go_by_its_kind() {
     for (undo, without) in [("task: t.undo", 3), ("workflow: {name: kid}", 1)] {
         for (retry, count) in [("", without), (", retry: {initial_delay: 1s}", 3), (", retry: {max_attempts: 2}", 2)] {
             let steps = format!(
-                "workflows: {{kid: {{version: 1.0.0}}}}\nsteps: [{{id: a, task: t.a, compensate: {{{undo}, input: {{}}{retry}}}}}, \
+                "workflows: {{kid: {{version: 1.0.0}}}}\nsteps: [{{id: a, task: t.a, compensate: {{{undo},
+                input: {{}}{retry}}}}}, \
                  {{id: bad, after: [a], fail: {{code: END}}}}]\n---\n{KID}"
             );
             let case = format!(
@@ -248,7 +249,8 @@ version: 1.0.0
 signals: {go: {type: object, properties: {n: {type: integer}}}}
 steps: [{id: wait, await: {signal: go}}]";
     let case = "starts: [{id: other, workflow: other}, {id: x, workflow: w, at: 1s}], until: 1h,
-        expect: {status: failed, of: x, error: INPUT_CONTRACT_VIOLATION, includes: [StepScheduled a], excludes: [SignalReceived]}";
+        expect: {status: failed, of: x, error: INPUT_CONTRACT_VIOLATION, includes: [StepScheduled a],
+        excludes: [SignalReceived]}";
     shows(signal, case);
 }
 
@@ -288,7 +290,8 @@ steps: [{id: a, workflow: {name: '${input.t}'}, on_failure: suspend}]";
 fn done_when_is_looked_at_at_the_opening_and_before_each_start() {
     let mut play = Play::start("steps: [{id: box, done_when: 'true', steps: [{id: a, task: t.a}]}]");
     assert_eq!(play.since(2), ["StepOpened box", "StepClosing box done", "StepSucceeded box", "WorkflowCompleted"]);
-    let steps = "steps: [{id: box, done_when: \"steps.a.status == 'succeeded'\", steps: [{id: a, compute: '1'}, {id: b, task: t.a}]}]";
+    let steps = "steps: [{id: box, done_when: \"steps.a.status == 'succeeded'\", steps: [{id: a, compute: '1'},
+        {id: b, task: t.a}]}]";
     play = Play::start(steps);
     assert_eq!(play.since(3)[..3], ["StepSucceeded box.a", "StepClosing box done", "StepSucceeded box"]);
     assert!(faults("done_when: '1 +'\nsteps: [{id: a, task: t.a}]").contains("done_when"));
@@ -296,7 +299,8 @@ fn done_when_is_looked_at_at_the_opening_and_before_each_start() {
 
 #[test]
 fn an_unhandled_failure_comes_before_done_when() {
-    let steps = "steps: [{id: box, on_failure: continue, done_when: \"steps.a.status == 'failed'\", steps: [{id: a, task: t.a}]}]";
+    let steps = "steps: [{id: box, on_failure: continue, done_when: \"steps.a.status == 'failed'\", steps: [{id: a,
+        task: t.a}]}]";
     let mut play = Play::start(steps);
     play.give_up("box.a", "NO");
     assert!(play.lines().contains(&"StepClosing box failed".to_owned()), "{:#?}", play.lines());

@@ -110,7 +110,8 @@ fn outside_sees_only_the_block() {
 
 #[test]
 fn after_names_steps_of_the_same_block() {
-    let same = "steps: [{id: a, compute: '1'}, {id: box, steps: [{id: b, compute: '1'}, {id: c, after: [AFTER], compute: '1'}]}]";
+    let same = "steps: [{id: a, compute: '1'}, {id: box, steps: [{id: b, compute: '1'}, {id: c, after: [AFTER],
+        compute: '1'}]}]";
     shows(&same.replace("AFTER", "b"), "expect: {status: completed}");
     let faults = faults(&same.replace("AFTER", "a"));
     assert!(faults.contains("after"), "{faults}");

@@ -80,14 +80,36 @@ fn an_ordinary_end_writes_no_closing_every_other_does() {
     for (closed, steps) in [
         ("", "steps: [{id: box, steps: [{id: a, task: t.a, compensate: {task: t.undo, input: {}}}]}]".to_owned()),
         ("", "steps: [{id: box, retry: {max_attempts: 2}, steps: [{id: a, task: t.a}]}]".to_owned()),
-        ("box done", format!("steps: [{{id: box, steps: [{{id: a, task: t.a, {}}}]}}]", undo.replace("{}", "{}, always: true"))),
+        (
+            "box done",
+            format!(
+                "steps: [{{id: box, steps: [{{id: a, task: t.a, {}}}]}}]",
+                undo.replace(
+                    "{}",
+                    "{},
+        always: true"
+                )
+            ),
+        ),
         ("(workflow) done", format!("steps: [{{id: a, task: t.a, {}}}]", undo.replace("{}", "{}, always: true"))),
         ("(workflow) done", "steps: [{id: a, task: t.a}]\nhandlers: {exit: [{id: e, compute: '1'}]}".to_owned()),
-        ("box done", "steps: [{id: box, done_when: 'false || steps.a.status == \"succeeded\"', steps: [{id: a, task: t.a}, {id: b, after: [a], task: t.b}]}]".to_owned()),
+        (
+            "box done",
+            "steps: [{id: box, done_when: 'false || steps.a.status == \"succeeded\"', steps: [{id: a,
+        task: t.a}, {id: b, after: [a], task: t.b}]}]"
+                .to_owned(),
+        ),
     ] {
         let excludes = if closed.is_empty() { "excludes: [StepClosing]" } else { "excludes: []" };
         let includes = if closed.is_empty() { String::new() } else { format!("StepClosing {closed}") };
-        shows(&steps, &format!("expect: {{status: completed, {excludes}, includes: ['{includes}']}}").replace("['']", "[]"));
+        shows(
+            &steps,
+            &format!(
+                "expect: {{status: completed, {excludes},
+        includes: ['{includes}']}}"
+            )
+            .replace("['']", "[]"),
+        );
     }
 }
 

@@ -51,7 +51,8 @@ result: '${steps.box.output}'";
 #[test]
 fn the_first_good_answer_closes_a_for() {
     let steps = "
-steps: [{id: ask, for: {each: '[1, 2, 3]', max_failures: all, done_when: 'succeeded == 1'}, task: t.a, input: {n: '${item}'},
+steps: [{id: ask, for: {each: '[1, 2, 3]', max_failures: all, done_when: 'succeeded == 1'}, task: t.a,
+        input: {n: '${item}'},
   retry: {max_attempts: 1}}]
 result: '${steps.ask.output}'";
     let case =

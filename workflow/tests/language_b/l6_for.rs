@@ -56,10 +56,13 @@ result: '${steps.x.output}'";
 #[test]
 fn units_are_numbered_from_0_and_outputs_stand_in_item_order() {
     let steps = "
-steps: [{id: x, for: {each: \"['a', 'b', 'c']\", max_failures: 1}, task: t.a, input: {n: '${item}'}, retry: {max_attempts: 1}}]
+steps: [{id: x, for: {each: \"['a', 'b', 'c']\", max_failures: 1}, task: t.a, input: {n: '${item}'},
+        retry: {max_attempts: 1}}]
 result: {out: '${steps.x.output}', units: '${steps.x.units}'}";
-    let case = "mocks: {t.a: [{when: \"input.n == 'b'\", error: {code: NO}}, {when: \"input.n == 'a'\", after: 5s, output: 1},
-        {output: 3}]}, expect: {status: completed, includes: ['StepFailed x[1]', 'StepSucceeded x[2]', 'StepSucceeded x[0]']}";
+    let case = "mocks: {t.a: [{when: \"input.n == 'b'\", error: {code: NO}}, {when: \"input.n == 'a'\", after: 5s,
+        output: 1},
+        {output: 3}]}, expect: {status: completed, includes: ['StepFailed x[1]', 'StepSucceeded x[2]',
+        'StepSucceeded x[0]']}";
     shows(steps, case);
     let mut play = Play::start(steps);
     play.succeed("x[2]", "3");
@@ -69,7 +72,10 @@ result: {out: '${steps.x.output}', units: '${steps.x.units}'}";
     assert_eq!(output["out"], serde_json::json!([1, null, 3]));
     let error = output["units"][1]["error"].clone();
     assert_eq!(error["code"], "NO");
-    let unit = |index: u32, status: &str, output: Option<u32>, error: serde_json::Value| serde_json::json!({"index": index, "status": status, "output": output, "error": error});
+    let unit = |index: u32, status: &str, output: Option<u32>, error: serde_json::Value| {
+        serde_json::json!({"index": index, "status": status, "output": output,
+        "error": error})
+    };
     let none = serde_json::Value::Null;
     let units = [
         unit(0, "succeeded", Some(1), none.clone()),
@@ -149,7 +155,8 @@ fn done_when_of_a_for_sees_the_counts_and_the_last_element() {
              task: t.a, retry: {{max_attempts: 1}}, input: {{n: '${{item}}'}}}}]\nresult: '${{steps.x.output}}'"
         );
         let case = "mocks: {t.a: [{when: 'input.n == 1', error: {code: NO}}, {output: 7}]}, expect: {status: completed,
-            output: [7, null, null, null], includes: ['StepFailed x[1] NO handled=true', StepClosing x done], calls: {t.a: 2}}";
+            output: [7, null, null, null], includes: ['StepFailed x[1] NO handled=true', StepClosing x done],
+            calls: {t.a: 2}}";
         shows(&steps, case);
     }
     let last = "steps: [{id: x, for: {each: 'range(4)', concurrency: 1, done_when: 'last.output == 7'}, task: t.a}]";

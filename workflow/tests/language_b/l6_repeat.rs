@@ -11,7 +11,8 @@ fn a_repeat_does_then_asks() {
 #[test]
 fn iterations_are_numbered_from_1_the_accumulator_moves_on_and_the_last_output_is_kept() {
     let steps = "
-steps: [{id: x, repeat: {until: 'output.sum >= 6'}, task: t.a, input: {sum: '${coalesce(previous.sum, 0)}', n: '${iteration}'}}]
+steps: [{id: x, repeat: {until: 'output.sum >= 6'}, task: t.a, input: {sum: '${coalesce(previous.sum, 0)}',
+        n: '${iteration}'}}]
 result: '${steps.x.output}'";
     let case = "mocks: {t.a: {output: {sum: '${input.sum + input.n}'}}}, expect: {status: completed, output: {sum: 6},
         inputs: {t.a: [{sum: 0, n: 1}, {sum: 1, n: 2}, {sum: 3, n: 3}]},
@@ -22,7 +23,8 @@ result: '${steps.x.output}'";
 #[test]
 fn the_delay_grows_by_its_multiplier_up_to_its_maximum() {
     let steps = "
-steps: [{id: x, repeat: {until: 'iteration == 5', delay: 1s, multiplier: 3, max_delay: 5s}, steps: [{id: a, compute: '1'}]}]";
+steps: [{id: x, repeat: {until: 'iteration == 5', delay: 1s, multiplier: 3, max_delay: 5s}, steps: [{id: a,
+        compute: '1'}]}]";
     let story = shows(steps, "expect: {status: completed}");
     let opened: Vec<_> = (1..=5).map(|n| story.at(&format!("StepOpened x#{n}"))).collect();
     assert_eq!(opened, [0, 1_000, 4_000, 9_000, 14_000]);
@@ -42,7 +44,8 @@ fn beyond_max_is_repeat_limit() {
         |max: &str| format!("steps: [{{id: x, repeat: {{until: 'false'{max}}}, steps: [{{id: a, compute: '1'}}]}}]");
     let limit = |max: &str, last: u32| {
         let case = format!(
-            "expect: {{status: failed, error: REPEAT_LIMIT, includes: ['StepSucceeded x#{last}', StepFailed x REPEAT_LIMIT],
+            "expect: {{status: failed, error: REPEAT_LIMIT, includes: ['StepSucceeded x#{last}',
+            StepFailed x REPEAT_LIMIT],
              excludes: ['StepOpened x#{}']}}",
             last + 1
         );

@@ -37,7 +37,8 @@ steps:
       - {id: lock, task: t.b, compensate: {task: t.undo, input: {of: lock}, always: true}}
       - {id: a, after: [kept, lock], task: t.a, compensate: {task: t.undo, input: {of: a}}}
       - {id: open, task: t.c, compensate: {task: t.undo, input: {of: open}}}
-      - {id: side, steps: [{id: x, task: t.b, compensate: {task: t.undo, input: {of: x}}}, {id: nap, after: [x], sleep: 1h}]}";
+      - {id: side, steps: [{id: x, task: t.b, compensate: {task: t.undo, input: {of: x}}}, {id: nap, after: [x],
+          sleep: 1h}]}";
     let case = "mocks: {t.a: {after: 5s}, t.c: {never: true}}, expect: {status: completed,
         inputs: {t.undo: [{of: open}, {of: x}, {of: lock}]},
         includes: ['CompensationStarted race~1 race~1.open race~1.side.x race~1.lock', StepSucceeded race]}";
@@ -82,7 +83,8 @@ fn elements_of_one_for_are_undone_side_by_side_up_to_its_concurrency() {
     let steps = "
 steps:
   - {id: first, task: t.b, compensate: {task: t.undo2, input: {}}}
-  - {id: many, after: [first], for: {each: 'range(5)', concurrency: 2}, task: t.a, compensate: {task: t.undo, input: {}}}
+  - {id: many, after: [first], for: {each: 'range(5)', concurrency: 2}, task: t.a, compensate: {task: t.undo,
+        input: {}}}
   - {id: bad, after: [many], fail: {code: NO}}";
     let case = "mocks: {t.undo: {after: 10s}}, expect: {status: failed, calls: {t.undo: 5},
         includes: ['CompensationStarted (workflow) many[4] many[3] many[2] many[1] many[0] first']}";

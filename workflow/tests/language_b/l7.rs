@@ -23,7 +23,8 @@ fn a_wait_yields_the_payload_with_several_names_the_name_too() {
 #[test]
 fn where_leaves_other_signals_in_the_buffer() {
     let steps = format!(
-        "{TWO}steps: [{{id: a, await: {{signal: s, where: 'payload.n > 1'}}}}, {{id: b, after: [a], await: {{signal: s}}}}]\n\
+        "{TWO}steps: [{{id: a, await: {{signal: s, where: 'payload.n > 1'}}}}, {{id: b, after: [a],
+        await: {{signal: s}}}}]\n\
          result: ['${{steps.a.output.n}}', '${{steps.b.output.n}}']"
     );
     let mut play = Play::start(&steps);
@@ -36,7 +37,8 @@ fn where_leaves_other_signals_in_the_buffer() {
 #[test]
 fn a_wait_opens_when_it_begins_and_takes_the_oldest_signal_first() {
     let steps = format!(
-        "{TWO}steps: [{{id: t, task: t.a}}, {{id: a, after: [t], await: {{signal: [s, r]}}}}]\nresult: '${{steps.a.output.signal}}'"
+        "{TWO}steps: [{{id: t, task: t.a}}, {{id: a, after: [t], await: {{signal: [s,
+        r]}}}}]\nresult: '${{steps.a.output.signal}}'"
     );
     let mut play = Play::start(&steps);
     play.signal("r", "{}").unwrap();

@@ -9,8 +9,10 @@ fn an_undo_sees_the_output_the_key_the_loop_variables_and_the_steps_as_they_are_
     let steps = "
 steps:
   - {id: before, compute: '1'}
-  - {id: a, for: {each: '[5]', as: n}, task: t.a, compensate: {task: t.undo, input: {out: '${output}', unknown: '${unknown}',
-     key: '${idempotency_key}', n: '${n}', i: '${index}', before: '${steps.before.output}', bad: '${steps.bad.status}'}}}
+  - {id: a, for: {each: '[5]', as: n}, task: t.a, compensate: {task: t.undo, input: {out: '${output}',
+        unknown: '${unknown}',
+     key: '${idempotency_key}', n: '${n}', i: '${index}', before: '${steps.before.output}',
+         bad: '${steps.bad.status}'}}}
   - {id: bad, after: [a], fail: {code: NO}}";
     let mut play = Play::start(steps);
     let key = play.last_of("StepScheduled")["idempotency_key"].clone();
@@ -25,7 +27,8 @@ steps:
 fn the_output_of_an_unknown_unit_is_null_to_its_undo() {
     let steps = "steps: [{id: a, task: t.a, retry: {max_attempts: 1}, compensate: {task: t.undo,
         input: {out: '${output}', unknown: '${unknown}'}}}]";
-    let case = "mocks: {t.a: {error: {code: TIMEOUT}}}, expect: {status: failed, inputs: {t.undo: [{out: null, unknown: true}]}}";
+    let case = "mocks: {t.a: {error: {code: TIMEOUT}}}, expect: {status: failed, inputs: {t.undo: [{out: null,
+        unknown: true}]}}";
     shows(steps, case);
 }
 
@@ -53,7 +56,8 @@ steps:
 #[test]
 fn always_also_runs_at_the_good_end_and_its_failure_changes_nothing() {
     let steps = "
-steps: [{id: box, steps: [{id: a, task: t.a, compensate: {task: t.undo, input: {}, always: true, retry: {max_attempts: 1}}}],
+steps: [{id: box, steps: [{id: a, task: t.a, compensate: {task: t.undo, input: {}, always: true,
+        retry: {max_attempts: 1}}}],
   result: '${steps.a.output}'}]
 result: '${steps.box.output}'";
     for (mock, line) in
@@ -61,7 +65,8 @@ result: '${steps.box.output}'";
     {
         let case = format!(
             "mocks: {{t.a: {{output: 7}}, t.undo: {mock}}}, expect: {{status: completed, output: 7, includes: [
-             StepClosing box done, CompensationStarted box box.a, '{line}', CompensationCompleted box, StepSucceeded box]}}"
+             StepClosing box done, CompensationStarted box box.a, '{line}', CompensationCompleted box,
+             StepSucceeded box]}}"
         );
         shows(steps, &case);
     }
@@ -70,7 +75,8 @@ result: '${steps.box.output}'";
 /// Ends in each of the three bad ways, with an undo; handlers for all ends.
 const ENDS: &str = "
 timeout: 1h
-steps: [{id: a, task: t.a, compensate: {task: t.undo, input: {}}}, {id: b, after: [a], task: t.b, retry: {max_attempts: 1}}]
+steps: [{id: a, task: t.a, compensate: {task: t.undo, input: {}}}, {id: b, after: [a], task: t.b,
+        retry: {max_attempts: 1}}]
 handlers:
   failure: [{id: hf, task: t.note, input: '${failure}'}]
   cancel: [{id: hc, task: t.note, input: '${failure}'}]
@@ -130,7 +136,8 @@ fn handlers_are_never_called_on() {
 fn a_handler_is_a_block_that_closes_by_itself_and_tells_its_end() {
     let steps = "
 steps: [{id: a, task: t.a, retry: {max_attempts: 1}}]
-handlers: {failure: [{id: one, task: t.b, compensate: {task: t.undo, input: {}}}, {id: bad, after: [one], fail: {code: WORSE}}]}";
+handlers: {failure: [{id: one, task: t.b, compensate: {task: t.undo, input: {}}}, {id: bad, after: [one],
+        fail: {code: WORSE}}]}";
     let mut play = Play::start(steps);
     play.give_up("a", "NO");
     play.succeed("on:failure.one", "1");

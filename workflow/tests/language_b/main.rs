@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod help;
+mod l10;
 mod l14;
 mod l16_close;
 mod l16_rules;
