@@ -177,12 +177,13 @@ FAIL two.test.yaml: bad (8 events, 1m30s)
 #[test]
 fn test_runs_only_what_is_asked_for_and_shows_the_timeline() {
     let place = Place::with(&[("two.yaml", DOCUMENT), ("two.test.yaml", CASES)]);
-    let (out, err, code) = place.orbit(&["test", "-v", "--only", "good", "two.yaml", "two.test.yaml"]);
+    let (out, err, code) = place.orbit(&["test", "-v", "--only", "goo", "two.yaml", "two.test.yaml"]);
     assert_eq!((err.as_str(), code), ("", 0));
     let lines: Vec<_> = out.lines().collect();
     assert_eq!(lines.len(), 11, "one file named twice is run once: {out}");
-    assert_eq!(lines[1], "        0.000s x WorkflowCreated run=1");
-    assert_eq!(lines[9], "        0.020s x WorkflowCompleted");
+    assert_eq!(lines[1], "        0.000s x WorkflowCreated run=1  input={}");
+    assert_eq!(lines[3], "        0.000s x StepScheduled a attempt=1  input={}");
+    assert_eq!(lines[9], "        0.020s x WorkflowCompleted  output=null");
     assert_eq!(lines[10], "1 case of 1 document: 1 passed, 0 failed");
 }
 
@@ -200,7 +201,7 @@ fn test_with_nothing_to_run_is_wrong_usage() {
         (&["alone.yaml"], "NO_CASES: alone.yaml has no cases beside it; write them into alone.test.yaml"),
         (&["lost"], "NO_DOCUMENT: the cases lost/lost.test.yaml have no document"),
         (&["empty"], "NO_CASES: there is no case in what was named"),
-        (&["two.yaml", "--only", "other"], "NO_CASES: no case is called \"other\""),
+        (&["two.yaml", "--only", "other"], "NO_CASES: no case has \"other\" in its name"),
     ] {
         let (out, err, code) = place.orbit(&[&["test"], arguments].concat());
         assert_eq!((out.as_str(), code), ("", 2), "{arguments:?}");
@@ -219,6 +220,35 @@ fn test_shows_faults_of_document_and_cases() {
     let (out, err, code) = place.orbit(&["test", "two.yaml"]);
     assert!(out.starts_with("two.test.yaml:1:21: /0/expekt: case \"x\": unknown field `expekt`"), "{out}");
     assert_eq!((err.as_str(), code), ("error: INVALID_IR: 1 fault in two.test.yaml; correct them and try again\n", 1));
+}
+
+#[test]
+fn check_and_test_look_names_up_in_the_document() {
+    let cases = "- {name: x, mocks: {a.doo: {}}, expect: {status: completed}}";
+    let place = Place::with(&[("two.yaml", DOCUMENT), ("two.test.yaml", cases)]);
+    let said = "two.test.yaml:1:21: /0/mocks/a.doo: the workflow uses no task a.doo (did you mean `a.do`?)\n";
+    for command in ["check", "test"] {
+        let (out, _, code) = place.orbit(&[command, "two.test.yaml"]);
+        assert_eq!((out.as_str(), code), (said, 1));
+    }
+}
+
+#[test]
+fn test_notes_a_call_that_no_outcome_fits() {
+    let cases = "- {name: x, mocks: {a.do: [{when: call == 2}]}, expect: {status: completed}}";
+    let place = Place::with(&[("two.yaml", DOCUMENT), ("two.test.yaml", cases)]);
+    let (out, _, code) = place.orbit(&["test", "two.yaml"]);
+    let note = "     note: call 1 of a.do matched no outcome of its mock and succeeded with {}";
+    assert_eq!((out.lines().nth(1), code), (Some(note), 0));
+}
+
+#[test]
+fn what_this_version_cannot_do_is_said() {
+    let (out, err, code) = Place::with(&[]).orbit(&["dev"]);
+    assert_eq!((out.as_str(), code), ("", 2));
+    let said = "error: NOT_IN_THIS_VERSION: `orbit dev` is not part of version 0.1.0; it can `check` and `test`, \
+                see `orbit --help`\n";
+    assert_eq!(err, said);
 }
 
 #[test]

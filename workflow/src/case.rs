@@ -13,11 +13,11 @@
 //! (`effects`), put into one queue and given back as commands when its time has come. So a case is a function of
 //! document and file alone, and what happens at the same moment happens in the same order every time.
 //!
-//! - `file`, `scalar`: the cases file
+//! - `file`, `scalar`, `wording`: the cases file; `names`: what its names must mean in the documents
 //! - `world`, `live`: the queue, the executions and what is armed for each run
 //! - `effects`, `outbox`, `worker`: what states ask for
-//! - `script`: what callers do
-//! - `compare`, `report`: what came of it
+//! - `script`, `refused`: what callers do and what they are told
+//! - `compare`, `waiting`, `report`: what came of it
 
 use std::sync::Arc;
 
@@ -27,16 +27,20 @@ mod compare;
 mod effects;
 mod file;
 mod live;
+mod names;
 mod outbox;
+mod refused;
 mod report;
 mod scalar;
 mod script;
 mod verify;
+mod waiting;
+mod wording;
 mod worker;
 mod world;
 
-pub use file::{Case, parse};
-pub use report::{Difference, Moment, Report};
+pub use file::{Case, parse, parse_for};
+pub use report::{Difference, Moment, Report, duration};
 
 use world::World;
 

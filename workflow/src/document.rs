@@ -33,8 +33,10 @@ mod yaml;
 
 pub use build::NormalFormError;
 pub(crate) use data::{Data, all_faults};
+pub(crate) use fault::nearest;
 pub use fault::{FAULTS_MAX, Fault, Faults, Warning};
 pub use grammar::{BUILT_IN_TASKS, OWN_CODES};
+pub(crate) use marked::join;
 pub use registered::{Registry, registry_warnings};
 
 /// The JSON Schema (2020-12) of the document, for editors. It sees form, not meaning: names, scopes, cycles and

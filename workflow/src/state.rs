@@ -69,6 +69,10 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// Every one.
+    pub const ALL: [Self; 6] =
+        [Self::Running, Self::Completed, Self::Failed, Self::Cancelled, Self::TimedOut, Self::Continued];
+
     /// As test cases and expressions write it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -14,8 +14,8 @@ fn run(document: &Path, cases: &Path) -> (usize, Vec<String>) {
     let source = std::fs::read_to_string(document).unwrap();
     let compiled = document::compile(&source, Format::Yaml).unwrap_or_else(|faults| panic!("{document:?}:\n{faults}"));
     let definitions: Vec<_> = compiled.into_iter().map(|compiled| Arc::new(compiled.definition)).collect();
-    let cases =
-        case::parse(&std::fs::read_to_string(cases).unwrap()).unwrap_or_else(|faults| panic!("{cases:?}:\n{faults}"));
+    let text = std::fs::read_to_string(cases).unwrap();
+    let cases = case::parse_for(&text, &definitions).unwrap_or_else(|faults| panic!("{cases:?}:\n{faults}"));
     let mut differences = Vec::new();
     for case in &cases {
         let report = case::run(case, &definitions, Checks::Engine);
@@ -49,6 +49,13 @@ fn run_all(dir: &Path, homes: &[PathBuf]) -> (usize, usize) {
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/language")
+}
+
+#[test]
+fn the_first_workflow_does_what_its_page_says() {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/first-workflow");
+    let ran = run_all(&home, std::slice::from_ref(&home));
+    assert_eq!(ran, (6, 1), "cases and documents");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! `orbit check F…`: compiles documents and shows every fault with its place.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use workflow::case;
+use workflow::case::{self, Case};
 use workflow::definition::{Definition, Kind};
-use workflow::document::{self, Fault, Registry, Warning};
+use workflow::document::{self, Fault, Faults, Registry, Warning};
 
 use super::print::{Form, Output};
 use super::{Error, counted, source};
@@ -81,7 +81,7 @@ impl Check {
 }
 
 impl Found {
-    fn add(&mut self, path: &std::path::Path) -> Result<(), source::Error> {
+    fn add(&mut self, path: &Path) -> Result<(), source::Error> {
         let file = path.display().to_string();
         let mut refused = |faults: &[Fault]| {
             let faults = faults.iter().map(|fault| InFile { file: file.clone(), what: fault.clone() });
@@ -89,7 +89,7 @@ impl Found {
         };
         if source::is_cases(path) {
             match source::read(path)? {
-                Ok(text) => match case::parse(&text) {
+                Ok(text) => match cases_of(path, &text) {
                     Ok(cases) => self.cases.push(Cases { file, cases: cases.len() }),
                     Err(faults) => refused(faults.list()),
                 },
@@ -133,6 +133,18 @@ impl Found {
         for InFile { file, what } in &self.faults {
             output.line(format_args!("{file}:{what}"));
         }
+    }
+}
+
+/// The cases of a file; their names are looked up in the document beside it, when there is one that compiles.
+fn cases_of(path: &Path, text: &str) -> Result<Vec<Case>, Faults> {
+    let pair = source::pairs(path).ok().and_then(|pairs| pairs.into_iter().next());
+    match pair.and_then(|pair| source::compile(&pair.document).ok()) {
+        Some(Ok(compiled)) => {
+            let definitions: Vec<_> = compiled.into_iter().map(|compiled| Arc::new(compiled.definition)).collect();
+            case::parse_for(text, &definitions)
+        }
+        Some(Err(_)) | None => case::parse(text),
     }
 }
 

@@ -10,6 +10,7 @@
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 mod check;
@@ -49,6 +50,12 @@ enum Error {
     Source(#[from] source::Error),
     #[error("INVALID_IR: {faults} in {files}; correct them and try again")]
     Faults { faults: String, files: String },
+    #[error(
+        "NOT_IN_THIS_VERSION: `orbit {0}` is not part of version {version}; it can `check` and `test`, \
+         see `orbit --help`",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    NotYet(&'static str),
     #[error("NO_CASES: {0}")]
     NoCases(String),
     #[error("CASES_FAILED: {failed} of {cases} failed; `-v` shows what happened in them")]
@@ -61,9 +68,20 @@ impl Error {
     fn end(&self) -> End {
         match self {
             Self::Source(error) if error.is_usage() => End::WrongUsage,
-            Self::NoCases(_) => End::WrongUsage,
+            Self::NoCases(_) | Self::NotYet(_) => End::WrongUsage,
             _ => End::Failed,
         }
+    }
+}
+
+/// Subcommands that the documentation speaks of and that this version does not have.
+const PLANNED: [&str; 2] = ["deploy", "dev"];
+
+/// The one of them that was called.
+fn planned(error: &clap::Error) -> Option<&'static str> {
+    match error.get(ContextKind::InvalidSubcommand)? {
+        ContextValue::String(called) => PLANNED.into_iter().find(|name| name == called),
+        _ => None,
     }
 }
 
@@ -72,6 +90,10 @@ pub(crate) fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
+            if let Some(name) = planned(&error) {
+                Output::new().error(&Error::NotYet(name));
+                return ExitCode::from(End::WrongUsage as u8);
+            }
             // Help and version go to stdout and are no errors; a closed pipe is nobody's fault.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { End::WrongUsage as u8 } else { End::Done as u8 });

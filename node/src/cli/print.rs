@@ -72,16 +72,3 @@ impl Output {
         }
     }
 }
-
-/// A time span as documents write it: `1h30m`, `9s`, `10ms`.
-pub(crate) fn duration(ms: u64) -> String {
-    let mut text = String::new();
-    let mut rest = ms;
-    for (unit, unit_ms) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] {
-        if rest >= unit_ms {
-            text.push_str(&format!("{}{unit}", rest / unit_ms));
-            rest %= unit_ms;
-        }
-    }
-    if text.is_empty() { "0s".to_owned() } else { text }
-}

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use workflow::case::{self, Case, Checks, Report};
+use workflow::case::{self, Case, Checks, Report, duration};
 use workflow::definition::Definition;
 use workflow::document::Fault;
 
-use super::print::{Output, duration};
+use super::print::Output;
 use super::source::{self, Pair};
 use super::{Error, counted, junit};
 
@@ -17,7 +17,7 @@ pub(crate) struct Test {
     /// Documents, their cases files (.test.yaml) or directories of them.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only cases of this name.
+    /// Only cases with this in their name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Show every event with its simulated time.
@@ -61,7 +61,7 @@ impl Test {
         }
         if count == 0 && errors.is_empty() {
             errors.push(Error::NoCases(match &self.only {
-                Some(name) => format!("no case is called {name:?}; `--only` takes a whole name"),
+                Some(name) => format!("no case has {name:?} in its name; `--only` takes a name or a part of one"),
                 None => "there is no case in what was named; cases stand in files that end in .test.yaml".to_owned(),
             }));
         }
@@ -93,10 +93,10 @@ impl Test {
             Err(faults) => return Err(refused(&pair.document.display().to_string(), faults.list(), output)),
         };
         let cases = match source::read(&pair.cases)? {
-            Ok(text) => case::parse(&text).map_err(|faults| refused(&file, faults.list(), output))?,
+            Ok(text) => case::parse_for(&text, &definitions).map_err(|faults| refused(&file, faults.list(), output))?,
             Err(fault) => return Err(refused(&file, &[fault], output)),
         };
-        let wanted = |case: &&Case| self.only.as_ref().is_none_or(|name| case.name == *name);
+        let wanted = |case: &&Case| self.only.as_ref().is_none_or(|part| case.name.contains(part.as_str()));
         let run = |case: &Case| self.run_case(case, &definitions, &file, output);
         Ok(Suite { reports: cases.iter().filter(wanted).map(run).collect(), file: file.clone() })
     }
@@ -108,11 +108,15 @@ impl Test {
         output.line(format_args!("{word} {file}: {} ({events}, {time})", report.name));
         if self.verbose {
             for moment in &report.timeline {
-                output.line(moment);
+                let gap = if moment.values.is_empty() { "" } else { "  " };
+                output.line(format_args!("{moment}{gap}{}", moment.values));
             }
         }
         for difference in &report.differences {
             output.line(format_args!("     {}", difference.to_string().replace('\n', "\n     ")));
+        }
+        for note in &report.notes {
+            output.line(format_args!("     note: {note}"));
         }
         report
     }

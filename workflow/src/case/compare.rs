@@ -2,10 +2,12 @@
 
 use super::file::{Case, Expect};
 use super::live::Live;
-use super::report::{Difference, Moment, Report};
+use super::report::{Difference, Moment, Report, duration};
 use super::script::MAIN;
+use super::waiting::waiting_for;
 use super::world::World;
-use crate::event::Recorded;
+use crate::event::{Event, Recorded};
+use crate::state::RunStatus;
 use crate::value::{Payload, Value};
 
 /// Lines that are shown beside one that is missing.
@@ -18,12 +20,14 @@ pub(super) fn compare(case: &Case, mut world: World<'_>) -> Report {
     let expect = &case.expect;
     let id = expect.of.as_deref().unwrap_or(MAIN);
     let mut differences = std::mem::take(&mut world.differences);
-    let mut events = 0;
+    let (mut events, mut simulated_ms) = (0, world.now_ms);
+    let notes = world.mocks.notes();
     match world.newest(id) {
         Some(at) => {
             let live = &world.lives[at.0];
             events = live.history.len();
-            compare_end(expect, live, &mut differences);
+            simulated_ms = ended_at_ms(live).unwrap_or(simulated_ms);
+            compare_end(expect, live, world.cut, &mut differences);
             compare_history(expect, live, &mut differences);
             if let (Some(expected), Some(runs)) = (expect.runs, world.runs.get(id))
                 && runs.len() != expected
@@ -31,15 +35,36 @@ pub(super) fn compare(case: &Case, mut world: World<'_>) -> Report {
                 differences.push(Difference::new("runs", expected.to_string(), runs.len().to_string()));
             }
         }
+        // All the rest would merely follow from it.
+        None if world.start_refused => {
+            let World { timeline, .. } = world;
+            return Report { name: case.name.clone(), differences, notes, timeline, events, simulated_ms };
+        }
         None => differences.push(Difference::new("the end", format!("an execution {id}"), "none")),
     }
     compare_lines(expect, &world.timeline, &mut differences);
     compare_calls(expect, &world, &mut differences);
-    let World { timeline, now_ms, .. } = world;
-    Report { name: case.name.clone(), differences, timeline, events, simulated_ms: now_ms }
+    let World { timeline, .. } = world;
+    Report { name: case.name.clone(), differences, notes, timeline, events, simulated_ms }
 }
 
-fn compare_end(expect: &Expect, live: &Live, differences: &mut Vec<Difference>) {
+/// When the run ended: results of what was given up may still come in after that.
+fn ended_at_ms(live: &Live) -> Option<u64> {
+    let is_end = |event: &Event| {
+        matches!(
+            event,
+            Event::WorkflowCompleted(_)
+                | Event::WorkflowFailed(_)
+                | Event::WorkflowCancelled(_)
+                | Event::WorkflowTimedOut(_)
+                | Event::WorkflowContinuedAsNew(_)
+        )
+    };
+    let end = live.history.iter().rfind(|recorded| is_end(&recorded.event));
+    end.filter(|_| live.run.state().is_over()).map(|recorded| recorded.timestamp_ms)
+}
+
+fn compare_end(expect: &Expect, live: &Live, cut: bool, differences: &mut Vec<Difference>) {
     let head = &live.run.state().head;
     let error = head.error.as_ref();
     let said = error.map(|error| match error.message.as_str() {
@@ -48,7 +73,11 @@ fn compare_end(expect: &Expect, live: &Live, differences: &mut Vec<Difference>) 
     });
     let status = head.status.as_str();
     if !status.eq_ignore_ascii_case(&expect.status) {
-        let came = said.as_ref().map_or(status.to_owned(), |said| format!("{status} ({said})"));
+        let mut came = said.as_ref().map_or(status.to_owned(), |said| format!("{status} ({said})"));
+        let waiting = if head.status == RunStatus::Running { waiting_for(live, cut) } else { String::new() };
+        if !waiting.is_empty() {
+            came = format!("{came}, waiting for {waiting}");
+        }
         differences.push(Difference::new("status", expect.status.to_lowercase(), came));
     }
     if let Some(expected) = &expect.output {
@@ -67,10 +96,10 @@ fn compare_end(expect: &Expect, live: &Live, differences: &mut Vec<Difference>) 
 fn compare_history(expect: &Expect, live: &Live, differences: &mut Vec<Difference>) {
     let last_ms = live.history.last().map_or(0, |recorded| recorded.timestamp_ms);
     if let Some(by) = expect.ends_by.filter(|by| last_ms > by.0) {
-        differences.push(Difference::new("ends_by", format!("{} ms or earlier", by.0), format!("{last_ms} ms")));
+        differences.push(Difference::new("ends_by", format!("{} or earlier", duration(by.0)), duration(last_ms)));
     }
     if let Some(from) = expect.not_before.filter(|from| last_ms < from.0) {
-        differences.push(Difference::new("not_before", format!("{} ms or later", from.0), format!("{last_ms} ms")));
+        differences.push(Difference::new("not_before", format!("{} or later", duration(from.0)), duration(last_ms)));
     }
     if let Some(expected) = expect.events.filter(|expected| live.history.len() != *expected) {
         differences.push(Difference::new("events", expected.to_string(), live.history.len().to_string()));

@@ -1,10 +1,14 @@
 //! The cases file as its author writes it (L15).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::names::Names;
 use super::scalar::{Moments, Ms, OneOrMany, Output, When, present};
+use super::wording;
+use crate::definition::Definition;
 use crate::document::{Data, Fault, Faults, Format, all_faults};
 use crate::event::UncertainReason;
 use crate::value::Value;
@@ -125,7 +129,7 @@ macro_rules! steps {
             #[serde(default)]
             pub(super) at: Ms,
             #[serde(default)]
-            refused: Option<String>,
+            pub(super) refused: Option<String>,
             #[serde(default, deserialize_with = "present")]
             answer: Option<Value>,
             $($(#[$attr])* pub(super) $field: $type,)*
@@ -261,6 +265,18 @@ pub(super) struct Expect {
 /// # Errors
 /// Every case that is none, each with the place of its first fault.
 pub fn parse(source: &str) -> Result<Vec<Case>, Faults> {
+    read(source, None)
+}
+
+/// Reads a cases file that lies beside these documents.
+///
+/// # Errors
+/// As [`parse`]; and every name that means nothing in them, with its place.
+pub fn parse_for(source: &str, definitions: &[Arc<Definition>]) -> Result<Vec<Case>, Faults> {
+    read(source, Some(&Names::of(definitions)))
+}
+
+fn read(source: &str, names: Option<&Names<'_>>) -> Result<Vec<Case>, Faults> {
     let files = Data::read(source, Format::Yaml)?;
     let mut faults = Vec::new();
     let mut cases = Vec::new();
@@ -272,7 +288,12 @@ pub fn parse(source: &str) -> Result<Vec<Case>, Faults> {
         };
         for (index, item) in items.iter().enumerate() {
             match serde_path_to_error::deserialize::<_, Case>(item) {
-                Ok(case) => cases.push(case),
+                Ok(case) => {
+                    if let Some(names) = names {
+                        names.check(file, index, &case, &mut faults);
+                    }
+                    cases.push(case);
+                }
                 Err(error) => faults.push(case_fault(file, index, item, &error)),
             }
         }
@@ -307,5 +328,5 @@ fn case_fault(
     }
     let name = item.get("name").and_then(serde_json::Value::as_str);
     let case = name.map(|name| format!("case {name:?}: ")).unwrap_or_default();
-    file.fault(&pointer, format!("{case}{}", error.inner()))
+    file.fault(&pointer, format!("{case}{}", wording::plain(&error.inner().to_string())))
 }

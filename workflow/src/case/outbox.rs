@@ -36,7 +36,7 @@ impl World<'_> {
                 let input = if input.is_null() { Payload::from(Value::map::<&str>([])) } else { input };
                 let result = match self.signal(&target.execution, &target.name, input, None) {
                     Ok(_) => Ok(Payload::null()),
-                    Err(code) => Err(undeliverable(code, &target.execution)),
+                    Err(refused) => Err(undeliverable(refused.code, &target.execution)),
                 };
                 self.answer(at, &key, attempt, result);
             }
@@ -57,8 +57,8 @@ impl World<'_> {
                     let wanted = format!("{} {} among the documents of the case", child.workflow, child.version);
                     return self.stop(Difference::new(format!("the child of {key}"), wanted, "none"));
                 };
-                if let Err(code) = self.start(&child.id, &definition, input, Some(parent)) {
-                    self.answer(at, &key, attempt, Err(unstartable(code, &child.id)));
+                if let Err(refused) = self.start(&child.id, &definition, input, Some(parent)) {
+                    self.answer(at, &key, attempt, Err(unstartable(refused.code, &child.id)));
                 }
             }
             Work::Task(_) => {}

@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+use crate::event::Event;
+use crate::value::Payload;
+
+/// Characters of a value beside a line.
+const VALUE_MAX: usize = 120;
+
 /// The result of one case.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -9,11 +15,13 @@ pub struct Report {
     pub name: String,
     /// What was expected and came otherwise; nothing: it passed.
     pub differences: Vec<Difference>,
+    /// What may be meant otherwise though nothing says so.
+    pub notes: Vec<String>,
     /// Every event of every execution, in the order in which it was written.
     pub timeline: Vec<Moment>,
     /// Events of the last run of the execution that is looked at.
     pub events: usize,
-    /// How much time was skipped, ms.
+    /// When that run ended, ms from the beginning of the case; while it runs, the last moment that was looked at.
     pub simulated_ms: u64,
 }
 
@@ -34,11 +42,52 @@ pub struct Moment {
     pub execution_id: String,
     /// `Type step details…`.
     pub line: String,
+    /// What went in or came out, cut short; no part of the line. Empty: nothing did.
+    pub values: String,
+}
+
+/// Input or output of an event, or the message of its error.
+pub(super) fn values(event: &Event) -> String {
+    let payload = |name: &str, value: &Payload| format!("{name}={}", cut(value.as_str()));
+    let message = |message: &str| if message.is_empty() { String::new() } else { format!("message={message:?}") };
+    match event {
+        Event::WorkflowCreated(e) => payload("input", &e.input),
+        Event::StepScheduled(e) => e.input.as_ref().map_or_else(String::new, |input| payload("input", input)),
+        Event::StepSucceeded(e) => e.output.as_ref().map_or_else(String::new, |output| payload("output", output)),
+        Event::WorkflowCompleted(e) => payload("output", &e.output),
+        Event::StepAttemptFailed(e) => message(&cut(&e.error.message)),
+        Event::StepFailed(e) => message(&cut(&e.error.message)),
+        Event::StepSuspended(e) => message(&cut(&e.error.message)),
+        Event::CompensationFailed(e) => message(&cut(&e.error.message)),
+        Event::WorkflowFailed(e) => message(&cut(&e.error.message)),
+        _ => String::new(),
+    }
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(VALUE_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A time span as documents write it: `1h30m`, `9s`, `10ms`.
+#[must_use]
+pub fn duration(ms: u64) -> String {
+    let mut text = String::new();
+    let mut rest = ms;
+    for (unit, unit_ms) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] {
+        if rest >= unit_ms {
+            text.push_str(&format!("{}{unit}", rest / unit_ms));
+            rest %= unit_ms;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_ms, execution_id, line } = self;
+        let Self { at_ms, execution_id, line, .. } = self;
         write!(f, "{:>9}.{:03}s {execution_id} {line}", at_ms / 1_000, at_ms % 1_000)
     }
 }

@@ -1,7 +1,8 @@
 //! What callers do, at which time, and what they must be told.
 
 use super::file::{CancelStep, Case, PlainStep, QueryStep, RedriveStep, SignalStep, StartStep, Told};
-use super::report::Difference;
+use super::refused::Refused;
+use super::report::{self, Difference};
 use super::scalar::Ms;
 use super::world::World;
 use crate::command::{Cancel, Pause, Redrive, Resume};
@@ -72,12 +73,12 @@ impl Step {
             What::Redrive(_) => "redrive".to_owned(),
             What::Query(step) => format!("query {}", step.name),
         };
-        format!("{what} at {} ms", self.at_ms)
+        format!("{what} at {}", report::duration(self.at_ms))
     }
 
     /// Whether a refusal that the case says nothing about is a difference: signals and cancels may come too late.
-    fn must_succeed(&self) -> bool {
-        !matches!(self.what, What::Signal(_) | What::Cancel(_))
+    fn must_succeed(&self, refused: Option<&str>) -> bool {
+        !matches!(self.what, What::Signal(_) | What::Cancel(_)) || refused != Some("EXECUTION_FINISHED")
     }
 }
 
@@ -111,15 +112,16 @@ impl World<'_> {
         self.compare_answer(&step, answer);
     }
 
-    fn compare_answer(&mut self, step: &Step, answer: Result<Value, &'static str>) {
-        let refused = answer.as_ref().err().copied();
+    fn compare_answer(&mut self, step: &Step, answer: Result<Value, Refused>) {
+        let refused = answer.as_ref().err().map(|refused| refused.code);
         let came = match &answer {
             Ok(answer) if answer.is_null() => "accepted".to_owned(),
             Ok(answer) => format!("accepted with {answer}"),
-            Err(code) => format!("refused {code}"),
+            Err(refused) => refused.to_string(),
         };
         let expected = step.told.refused.as_deref();
-        if refused != expected && (expected.is_some() || step.must_succeed()) {
+        if refused != expected && (expected.is_some() || step.must_succeed(refused)) {
+            self.start_refused |= matches!(step.what, What::Start(_)) && refused.is_some();
             let expected = expected.map_or("accepted".to_owned(), |code| format!("refused {code}"));
             self.differences.push(Difference::new(step.name(), expected, came));
         } else if let Some(expected) = &step.told.answer
@@ -129,22 +131,25 @@ impl World<'_> {
         }
     }
 
-    fn start_by_name(&mut self, step: &StartStep) -> Result<Value, &'static str> {
+    fn start_by_name(&mut self, step: &StartStep) -> Result<Value, Refused> {
         let definition = match &step.workflow {
             Some(name) => self.definition(name, None),
             None => self.definitions.first().cloned(),
         };
-        let definition = definition.ok_or("WORKFLOW_NOT_FOUND")?;
+        let definition = definition.ok_or_else(|| {
+            let known: Vec<_> = self.definitions.iter().map(|definition| definition.name.as_str()).collect();
+            Refused::because("WORKFLOW_NOT_FOUND", format!("the documents here are {}", known.join(", ")))
+        })?;
         self.start(&step.id, &definition, payload(step.input.as_ref()), None).map(|()| Value::Null)
     }
 
-    fn send(&mut self, step: &SignalStep) -> Result<Value, &'static str> {
+    fn send(&mut self, step: &SignalStep) -> Result<Value, Refused> {
         let to = target(step.to.as_ref());
         let accepted = self.signal(to, &step.name, payload(step.payload.as_ref()), step.dedup_id.as_deref())?;
         Ok(Value::map([("run", Value::from(accepted.run)), ("seq", Value::from(accepted.seq))]))
     }
 
-    fn redrive(&mut self, step: &RedriveStep) -> Result<Value, &'static str> {
+    fn redrive(&mut self, step: &RedriveStep) -> Result<Value, Refused> {
         let steps = step.steps.as_ref();
         let command = Redrive {
             steps: steps.map(|steps| steps.iter().map(|key| Key::from(key.as_str())).collect()),

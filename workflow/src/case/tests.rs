@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Case, Checks, Report, parse, run};
+use super::{Case, Checks, Report, parse, parse_for, run};
 use crate::definition::Definition;
 use crate::document::{self, Format};
 
@@ -72,8 +72,8 @@ fn inputs_counts_times_and_batches_are_compared() {
     for part in [
         "inputs of a.do: expected [{\"n\":6}], came [{\"n\":5}]",
         "count of \"StepDispatched\": expected 3, came 2",
-        "ends_by: expected 5 ms or earlier, came 20 ms",
-        "not_before: expected 3600000 ms or later, came 20 ms",
+        "ends_by: expected 5ms or earlier, came 20ms",
+        "not_before: expected 1h or later, came 20ms",
         "first_batches: expected [7], came [3]",
         "runs: expected 2, came 1",
         "events_like: expected {step: \"c\", type: \"StepScheduled\"}, came none, in this order",
@@ -91,11 +91,12 @@ fn answers_of_callers_are_compared() {
     );
     assert_eq!(
         text,
-        "start x at 0 ms: expected accepted, came refused EXECUTION_EXISTS
-signal s at 1 ms: expected refused EXECUTION_FINISHED, came refused UNKNOWN_SIGNAL
-query q at 1 ms: expected 1, came the workflow declares no such query
-redrive at 3600000 ms: expected accepted, came refused NOT_REDRIVABLE
-pause at 7200000 ms: expected accepted, came refused NOT_FOUND"
+        "start x at 0s: expected accepted, came refused EXECUTION_EXISTS
+signal s at 1ms: expected refused EXECUTION_FINISHED, came refused UNKNOWN_SIGNAL
+query q at 1ms: expected 1, came the workflow declares no such query
+redrive at 1h: expected accepted, came refused NOT_REDRIVABLE (nothing to redrive: \
+         only a failed or timed-out execution goes on)
+pause at 2h: expected accepted, came refused NOT_FOUND"
     );
 }
 
@@ -169,4 +170,151 @@ fn a_child_needs_its_document() {
     let report = report(parent, "- {name: x, expect: {status: completed}}");
     let text = report.differences[0].to_string();
     assert_eq!(text, "the child of k: expected c 2.0.0 among the documents of the case, came none");
+}
+
+/// The one fault of a case on [`DOCUMENT`].
+fn slip(case: &str) -> String {
+    let refused = parse_for(&format!("- {{name: x, {case}}}"), &definitions(DOCUMENT));
+    let faults = refused.map(|_| ()).expect_err(case);
+    assert_eq!(faults.list().len(), 1, "{faults}");
+    faults.to_string()
+}
+
+#[test]
+fn names_that_the_document_does_not_have_are_refused_with_their_place() {
+    let cases = "- name: x
+  input: {}
+  mocks:
+    a.do: {output: 1}
+    b.doo: {output: 1}
+  expect: {status: completed}
+";
+    let faults = parse_for(cases, &definitions(DOCUMENT)).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(faults, "5:5: /0/mocks/b.doo: the workflow uses no task b.doo (did you mean `b.do`?)");
+    for (expect, said) in [
+        ("calls: {a.dp: 1}", "/0/expect/calls/a.dp: the workflow uses no task a.dp (did you mean"),
+        ("inputs: {zzzzz: []}", "/0/expect/inputs/zzzzz: the workflow uses no task zzzzz"),
+        ("includes: [StepSucceeded a, StepSuceeded b]", "/0/expect/includes/1: there is no event of the type"),
+        ("excludes: [StepSucceeded compensate:c]", "/0/expect/excludes/0: the workflow has no step c"),
+        ("count: {\"StepSucceeded a.q#2\": 1}", "/0/expect/count/StepSucceeded a.q#2: the workflow has no step q"),
+        ("includes: [CompensationStarted (workflow) a c]", "the workflow has no step c"),
+        ("includes: [WorkflowRedriven retry c]", "the workflow has no step c"),
+        ("includes: [SignalReceived go]", "the workflow declares no signal go"),
+    ] {
+        let text = slip(&format!("expect: {{status: completed, {expect}}}"));
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+    for (case, said) in [
+        ("expect: {status: complete}", "/0/expect/status: no execution is ever complete; cancelled, completed, "),
+        ("expect: {status: running}, signals: [{at: 1, name: go}]", "/0/signals/0/name: the workflow declares no "),
+        ("expect: {status: running}, queries: [{at: 1, name: q, value: 1}]", "/0/queries/0/name: the workflow "),
+        ("expect: {status: running}, workflow: to", "/0/workflow: no document beside the cases is called to"),
+        ("expect: {status: running}, starts: [{id: x, workflow: to}]", "/0/starts/0/workflow: no document "),
+        ("expect: {status: running}, redrive: [{at: 1, steps: [c]}]", "/0/redrive/0/steps/0: the workflow has no "),
+    ] {
+        let text = slip(case);
+        assert!(text.contains(said), "{said} is not in {text}");
+    }
+}
+
+#[test]
+fn names_that_stand_for_more_than_a_step_are_known() {
+    let case = "- {name: x, mocks: {orbit.http.request: {}}, signals: [{at: 1, name: z, refused: UNKNOWN_SIGNAL}], \
+                expect: {status: Completed, excludes: [StepClosing (workflow) failed, 'TimerFired grace:', \
+                'TimerFired deadline:a', 'StepSucceeded compensate:a[3].b#2~1', HandlerStarted on:failure, \
+                WorkflowFailed E1, 'HandlerStarted on:event:go.on@5', 'StepSucceeded on:exit.a']}}";
+    parse_for(case, &definitions(DOCUMENT)).unwrap_or_else(|faults| panic!("{faults}"));
+}
+
+#[test]
+fn a_signal_that_nobody_takes_fails_the_case() {
+    let text = differences(
+        "- {name: x, signals: [{at: 1ms, name: goo}, {at: 1h, name: goo}], \
+                            expect: {status: completed}}",
+    );
+    assert_eq!(
+        text,
+        "signal goo at 1ms: expected accepted, came refused UNKNOWN_SIGNAL
+signal goo at 1h: expected accepted, came refused UNKNOWN_SIGNAL"
+    );
+    let text = differences("- {name: x, cancel: {at: 1h, to: z}, expect: {status: completed}}");
+    assert_eq!(text, "cancel at 1h: expected accepted, came refused NOT_FOUND");
+    assert_eq!(differences("- {name: x, cancel: 1h, expect: {status: completed}}"), "", "it may come too late");
+}
+
+#[test]
+fn a_start_that_is_refused_says_why_and_nothing_else() {
+    let document = "{name: n, version: 1.0.0, input: {type: object, required: [k]}, steps: [{id: a, compute: '1'}]}";
+    let told = |cases: &str| {
+        let differences = report(document, cases).differences;
+        differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let text = told("- {name: x, expect: {status: completed, includes: [StepSucceeded a], events: 3}}");
+    let begin = "start x at 0s: expected accepted, came refused INVALID_INPUT (the input breaks the contract: ";
+    assert!(text.starts_with(begin) && text.lines().count() == 1, "{text}");
+    let text = told("- {name: x, workflow: m, expect: {status: completed, output: 1}}");
+    let said = "start x at 0s: expected accepted, came refused WORKFLOW_NOT_FOUND (the documents here are n)";
+    assert_eq!(text, said);
+}
+
+#[test]
+fn what_a_running_execution_waits_for_is_told() {
+    let document = "
+name: w
+version: 1.0.0
+signals: {go: {}}
+tasks: {t.a: {version: 1.0.0}, t.b: {version: 1.0.0}}
+steps:
+  - {id: box, steps: [{id: a, task: t.a}]}
+  - {id: b, task: t.b, retry: {max_attempts: 1}, on_failure: [{then: suspend}]}
+  - {id: g, await: {signal: go}}
+  - {id: n, sleep: 1h}
+  - {id: n2, sleep: 2h}
+";
+    let mocks = "mocks: {t.a: {never: true}, t.b: {error: {code: E1}}}";
+    let text =
+        report(document, &format!("- {{name: x, {mocks}, expect: {{status: completed}}}}")).differences[0].clone();
+    assert_eq!(
+        text.came,
+        "running, waiting for box.a (its mock never answers), b (suspended: E1), g (no signal go has come)"
+    );
+    let cut = format!("- {{name: x, {mocks}, until: 30m, pause: 20m, expect: {{status: completed}}}}");
+    assert_eq!(
+        report(document, &cut).differences[0].came,
+        "running, waiting for a resume (it is paused), box.a (its mock has not answered yet), b (suspended: E1), \
+         g (no signal go has come), n (asleep), 1 more"
+    );
+}
+
+#[test]
+fn a_call_that_no_outcome_fits_is_noted() {
+    let document = "{name: n, version: 1.0.0, tasks: {t.a: {version: 1.0.0}}, \
+                    steps: [{id: a, for: {each: '[1, 2, 3]', as: i}, task: t.a}]}";
+    let report = report(document, "- {name: x, mocks: {t.a: [{times: 1}]}, expect: {status: completed}}");
+    let note = "call 2 of t.a matched no outcome of its mock and succeeded with {}, so did another";
+    assert_eq!(report.notes, [note]);
+    assert!(report.passed());
+}
+
+#[test]
+fn the_time_of_a_case_is_that_of_the_end() {
+    let report = report(DOCUMENT, "- {name: x, mocks: {a.do: {sent: 2, again: 1h}}, expect: {status: completed}}");
+    assert_eq!((report.simulated_ms, report.passed()), (20, true));
+}
+
+#[test]
+fn values_stand_beside_lines() {
+    let long = "y".repeat(300);
+    let report = report(
+        DOCUMENT,
+        &format!(
+            "- {{name: x, input: {{n: 5}}, mocks: {{a.do: {{output: {long}}}, b.do: {{error: {{code: E1, \
+                  message: no, retryable: false}}}}}}, expect: {{status: failed}}}}"
+        ),
+    );
+    let beside = |line: &str| report.timeline.iter().find(|moment| moment.line.starts_with(line)).map(|m| &*m.values);
+    assert_eq!(beside("StepScheduled a"), Some("input={\"n\":5}"));
+    assert_eq!(beside("StepSucceeded a"), Some(format!("output=\"{}…", "y".repeat(119)).as_str()));
+    assert_eq!(beside("StepFailed b"), Some("message=\"no\""));
+    assert_eq!(beside("StepDispatched a"), Some(""));
 }

@@ -1,7 +1,7 @@
 //! What must hold of every run at any moment, whatever the document says.
 
 use super::live::Live;
-use super::report::Difference;
+use super::report::{self, Difference};
 use crate::decide;
 use crate::state::Execution;
 
@@ -17,7 +17,7 @@ pub(super) fn is_worth_it(live: &Live) -> bool {
 pub(super) fn fault(live: &Live, now_ms: u64) -> Option<Difference> {
     let (run, state) = (&live.run, live.run.state());
     let fault = |expected: &str, came: String| {
-        let what = format!("the engine, {} at {now_ms} ms", run.execution_id());
+        let what = format!("the engine, {} at {}", run.execution_id(), report::duration(now_ms));
         Some(Difference::new(what, expected, came))
     };
     if Execution::fold(&live.history) != *state {

@@ -42,11 +42,13 @@ pub(super) struct Mocks<'c> {
     rules: &'c BTreeMap<String, OneOrMany<Outcome>>,
     calls: HashMap<String, u64>,
     used: HashMap<(String, usize), u64>,
+    /// Calls that no outcome of their mock fits: the first by task, and how many.
+    unmatched: BTreeMap<String, (u64, u64)>,
 }
 
 impl<'c> Mocks<'c> {
     pub(super) fn new(rules: &'c BTreeMap<String, OneOrMany<Outcome>>) -> Self {
-        Self { rules, calls: HashMap::new(), used: HashMap::new() }
+        Self { rules, calls: HashMap::new(), used: HashMap::new(), unmatched: BTreeMap::new() }
     }
 
     /// The first outcome that fits; without one the task succeeds with `{}`.
@@ -64,6 +66,7 @@ impl<'c> Mocks<'c> {
             ("unit".to_owned(), Value::from(&**key)),
             ("call".to_owned(), Value::from(*calls)),
         ]);
+        let call = *calls;
         let rules = self.rules.get(task).map_or(&[][..], |rules| &rules.0);
         for (index, outcome) in rules.iter().enumerate() {
             if let Some(when) = &outcome.when
@@ -82,7 +85,23 @@ impl<'c> Mocks<'c> {
             };
             return Ok(Chosen { outcome: outcome.clone(), output });
         }
+        if !rules.is_empty() {
+            self.unmatched.entry(task.clone()).or_insert((call, 0)).1 += 1;
+        }
         Ok(Chosen { outcome: Outcome::default(), output: nothing() })
+    }
+
+    /// What a list of outcomes left open.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let note = |(task, (first, count)): (&String, &(u64, u64))| {
+            let more = match count - 1 {
+                0 => String::new(),
+                1 => ", so did another".to_owned(),
+                more => format!(", so did {more} others"),
+            };
+            format!("call {first} of {task} matched no outcome of its mock and succeeded with {{}}{more}")
+        };
+        self.unmatched.iter().map(note).collect()
     }
 }
 

@@ -8,7 +8,8 @@ use super::Checks;
 use super::file::Case;
 use super::live::{At, Cause, Live, Offer};
 use super::outbox::Parcel;
-use super::report::{Difference, Moment};
+use super::refused::Refused;
+use super::report::{self, Difference, Moment};
 use super::script::Step;
 use super::verify;
 use super::worker::{Chosen, Mocks};
@@ -64,6 +65,10 @@ pub(super) struct World<'c> {
     dedup: HashMap<(String, String, String), (Value, Accepted)>,
     until_ms: u64,
     checks: Checks,
+    /// Somebody could not start what the case wants started.
+    pub(super) start_refused: bool,
+    /// The case stopped looking before nothing more could happen.
+    pub(super) cut: bool,
     /// The case cannot go on.
     stopped: bool,
 }
@@ -85,6 +90,8 @@ impl<'c> World<'c> {
             dedup: HashMap::new(),
             until_ms: case.until.map_or(UNTIL_MS, |until| until.0),
             checks,
+            start_refused: false,
+            cut: false,
             stopped: false,
         };
         for index in 0..world.script.len() {
@@ -104,12 +111,13 @@ impl<'c> World<'c> {
         let mut steps = 0;
         while let Some(((at_ms, _), act)) = self.queue.pop_first() {
             if at_ms > self.until_ms || self.stopped {
+                self.cut = true;
                 break;
             }
             self.now_ms = at_ms;
             steps += 1;
             if steps > STEPS_MAX {
-                let came = format!("{STEPS_MAX} steps until {} ms and no end in sight", self.now_ms);
+                let came = format!("{STEPS_MAX} steps until {} and no end in sight", report::duration(self.now_ms));
                 return self.stop(Difference::new("the end", "an execution that ends by itself, or `until`", came));
             }
             self.act(act);
@@ -174,16 +182,17 @@ impl<'c> World<'c> {
         loop {
             sizes.push(batch.events.len());
             for recorded in batch.events {
-                let line = recorded.event.to_string();
+                let (line, values) = (recorded.event.to_string(), report::values(&recorded.event));
                 let execution_id = self.lives[at.0].run.execution_id().to_owned();
-                self.timeline.push(Moment { at_ms: now_ms, execution_id, line });
+                self.timeline.push(Moment { at_ms: now_ms, execution_id, line, values });
                 self.lives[at.0].note(recorded);
             }
             if !batch.unfinished {
                 break;
             }
             if sizes.len() >= BATCHES_MAX {
-                let came = format!("{BATCHES_MAX} batches of events at {now_ms} ms and no end in sight");
+                let came =
+                    format!("{BATCHES_MAX} batches of events at {} and no end in sight", report::duration(now_ms));
                 self.stop(Difference::new("the end", "a command after which the execution comes to rest", came));
                 break;
             }
@@ -205,22 +214,22 @@ impl<'c> World<'c> {
         self.runs.get(id)?.last().copied()
     }
 
-    /// Starts an execution; the code of the refusal, if any.
+    /// Starts an execution.
     pub(super) fn start(
         &mut self,
         id: &str,
         definition: &Arc<Definition>,
         input: Payload,
         parent: Option<Parent>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), Refused> {
         if self.runs.contains_key(id) {
-            return Err("EXECUTION_EXISTS");
+            return Err("EXECUTION_EXISTS".into());
         }
         let at = self.add_run(definition, id);
         let command = Start { parent, ..Start::with_input(input) };
         if let Err(refusal) = self.give(at, command) {
             self.lives.pop();
-            return Err(refusal.code());
+            return Err(refusal.into());
         }
         self.runs.insert(id.to_owned(), vec![at]);
         self.effects(at);
@@ -232,10 +241,10 @@ impl<'c> World<'c> {
         At(self.lives.len() - 1)
     }
 
-    /// Gives a command to the newest run of an execution; the code of the refusal, if any.
-    pub(super) fn tell<C: Command>(&mut self, id: &str, command: C) -> Result<C::Answer, &'static str> {
+    /// Gives a command to the newest run of an execution.
+    pub(super) fn tell<C: Command>(&mut self, id: &str, command: C) -> Result<C::Answer, Refused> {
         let at = self.newest(id).ok_or("NOT_FOUND")?;
-        let answer = self.give(at, command).map_err(|refusal| refusal.code());
+        let answer = self.give(at, command).map_err(Refused::from);
         self.effects(at);
         answer
     }
@@ -247,12 +256,12 @@ impl<'c> World<'c> {
         name: &str,
         payload: Payload,
         dedup_id: Option<&str>,
-    ) -> Result<Accepted, &'static str> {
+    ) -> Result<Accepted, Refused> {
         let at = self.newest(id).ok_or("NOT_FOUND")?;
         let row = dedup_id.map(|dedup_id| (id.to_owned(), name.to_owned(), dedup_id.to_owned()));
         let declared = self.lives[at.0].run.definition().signals.contains_key(name);
         if let Some((first, accepted)) = row.as_ref().filter(|_| declared).and_then(|row| self.dedup.get(row)) {
-            return if *first == payload.value() { Ok(*accepted) } else { Err("DEDUP_CONFLICT") };
+            return if *first == payload.value() { Ok(*accepted) } else { Err("DEDUP_CONFLICT".into()) };
         }
         let value = payload.value();
         let command = SendSignal { name: name.to_owned(), payload, dedup_id: dedup_id.map(str::to_owned) };

@@ -26,6 +26,11 @@ impl Data {
     pub(crate) fn fault(&self, pointer: &str, message: impl Into<String>) -> Fault {
         Fault::new(self.0.place_of(pointer), pointer, message)
     }
+
+    /// A fault at the name of a member, when `pointer` names one.
+    pub(crate) fn fault_at_name(&self, pointer: &str, message: impl Into<String>) -> Fault {
+        Fault::new(self.0.key_place_of(pointer), pointer, message)
+    }
 }
 
 /// All faults of a file; `None` when there are none.

@@ -30,7 +30,7 @@ impl Fault {
         Fault { message: message.into(), line: place.line, column: place.column, path: path.into(), suggestion: None }
     }
 
-    pub(super) fn suggest(mut self, suggestion: Option<impl Into<String>>) -> Fault {
+    pub(crate) fn suggest(mut self, suggestion: Option<impl Into<String>>) -> Fault {
         self.suggestion = suggestion.map(Into::into);
         self
     }
@@ -127,7 +127,7 @@ impl fmt::Display for Warning {
 }
 
 /// The name among `known` that `written` is nearest to, when it is near enough to be a slip.
-pub(super) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer ones than any name of the language: not worth a square of time.
     if written.len() > 128 {
         return None;

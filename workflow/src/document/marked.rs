@@ -117,8 +117,20 @@ impl Marked {
         }
     }
 
+    /// The place of the name under which `pointer` finds something; the nearest place around it when there is none.
+    pub(super) fn key_place_of(&self, pointer: &str) -> Place {
+        let Some((around, name)) = pointer.rsplit_once('/') else { return self.place };
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let entry = self.at(around).entries().iter().find(|entry| entry.key == name);
+        entry.map_or_else(|| self.place_of(pointer), |entry| entry.key_place)
+    }
+
     /// The place of what a JSON pointer names below this value; the nearest one that exists.
     pub(super) fn place_of(&self, pointer: &str) -> Place {
+        self.at(pointer).place
+    }
+
+    fn at(&self, pointer: &str) -> &Marked {
         let mut node = self;
         for segment in pointer.split('/').skip(1) {
             let key = segment.replace("~1", "/").replace("~0", "~");
@@ -131,12 +143,12 @@ impl Marked {
                 None => break,
             }
         }
-        node.place
+        node
     }
 }
 
 /// `path` one member or item further, as a JSON pointer.
-pub(super) fn join(path: &str, segment: impl std::fmt::Display) -> String {
+pub(crate) fn join(path: &str, segment: impl std::fmt::Display) -> String {
     format!("{path}/{}", segment.to_string().replace('~', "~0").replace('/', "~1"))
 }
 

@@ -100,7 +100,7 @@ fn what_is_expected_is_compared() {
     tells("expect: {status: completed, output: 1}", "output: expected 1");
     tells("expect: {status: completed, error: E}", "error: expected E, came none");
     tells("expect: {status: completed, calls: {t: 2}}", "calls of t: expected 2, came 1");
-    tells("expect: {status: completed, ends_by: 19ms}", "ends_by: expected 19 ms or earlier, came 20 ms");
+    tells("expect: {status: completed, ends_by: 19ms}", "ends_by: expected 19ms or earlier, came 20ms");
     holds("expect: {status: completed, ends_by: 20ms, events: 9, calls: {t: 1, u: 1}}");
     tells("expect: {status: completed, events: 8}", "events: expected 8, came 9");
 }
