@@ -1,6 +1,6 @@
 //! What a schema says about itself: its parts, its references, whether it can be compiled.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use jsonschema::meta;
 use serde_json::Value as Json;
@@ -17,6 +17,12 @@ const PARTS_MAX: usize = 10_000;
 
 /// Patterns inside one schema: compiling one may take milliseconds.
 const PATTERNS_MAX: usize = 500;
+
+/// The longest chain of schemas about one value: how deep checking goes.
+const CHAIN_MAX: usize = 100;
+
+/// Schemas that checking one value may visit.
+const VISITS_MAX: usize = 1_000;
 
 /// Keywords that hold one schema.
 const ONE: [&str; 13] = [
@@ -112,39 +118,75 @@ fn pattern(text: &str) -> Result<(), String> {
     }
 }
 
-/// Schemas that refer to themselves about the same value: checking would never end.
+/// How far the schemas that speak about one value reach.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// The longest chain of them.
+    length: usize,
+    /// How many are visited when none decides early: a schema that is referred to twice counts twice.
+    visits: usize,
+}
+
+/// Schemas that refer to themselves about the same value, or on and on: checking would never end, or take too long.
 fn endless(root: &Json, found: &mut Vec<ContractFault>) {
-    let mut done = HashSet::new();
+    let mut known = HashMap::new();
     each(root, "", &mut |pointer, part| {
-        let mut open = Vec::new();
-        if found.is_empty() && circles(root, part, &mut open, &mut done) {
-            found.push(fault(pointer, "refers to itself without end"));
+        if found.is_empty()
+            && let Err(message) = reach(root, part, &mut Vec::new(), &mut known)
+        {
+            found.push(fault(pointer, &message));
         }
     });
 }
 
-fn circles<'a>(root: &'a Json, part: &'a Json, open: &mut Vec<*const Json>, done: &mut HashSet<*const Json>) -> bool {
+fn reach<'a>(
+    root: &'a Json,
+    part: &'a Json,
+    open: &mut Vec<*const Json>,
+    known: &mut HashMap<*const Json, Reach>,
+) -> Result<Reach, String> {
     let here = std::ptr::from_ref(part);
     if open.contains(&here) {
-        return true;
+        return Err("refers to itself without end".to_owned());
     }
-    if !done.insert(here) {
-        return false;
+    if let Some(reach) = known.get(&here) {
+        return Ok(*reach);
     }
+    let mut all = Reach { length: 1, visits: 1 };
     open.push(here);
-    let mut next: Vec<&Json> = Vec::new();
-    next.extend(reference(root, part));
+    let mut next: Vec<&Json> = reference(root, part).into_iter().collect();
+    next.extend(in_place(part));
+    for part in next {
+        // Before going deeper, so that the chain bounds the stack too.
+        if open.len() >= CHAIN_MAX {
+            return Err(format!("a chain of more than {CHAIN_MAX} schemas about one value"));
+        }
+        let further = reach(root, part, open, known)?;
+        all = Reach { length: all.length.max(further.length + 1), visits: all.visits.saturating_add(further.visits) };
+    }
+    open.pop();
+    if all.length > CHAIN_MAX {
+        return Err(format!("a chain of more than {CHAIN_MAX} schemas about one value"));
+    }
+    if all.visits > VISITS_MAX {
+        return Err(format!("too costly: checking one value may take more than {VISITS_MAX} schemas"));
+    }
+    known.insert(here, all);
+    Ok(all)
+}
+
+/// Schemas inside `part` that speak about the same value.
+fn in_place(part: &Json) -> Vec<&Json> {
+    let mut all: Vec<&Json> = Vec::new();
     for keyword in IN_PLACE {
         match part.get(keyword) {
-            Some(Json::Array(list)) => next.extend(list),
-            Some(Json::Object(named)) if keyword == "dependentSchemas" => next.extend(named.values()),
-            Some(one) => next.push(one),
+            Some(Json::Array(list)) => all.extend(list),
+            Some(Json::Object(named)) if keyword == "dependentSchemas" => all.extend(named.values()),
+            Some(one) => all.push(one),
             None => {}
         }
     }
-    let found = next.into_iter().any(|part| circles(root, part, open, done));
-    open.pop();
-    found
+    all
 }
 
 /// The schema that `$ref` of `part` points to.

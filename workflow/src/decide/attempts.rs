@@ -13,6 +13,12 @@ use crate::value::{Payload, Value};
 /// Hand-overs of one attempt that may come to nothing.
 const HAND_OVERS_MAX: u32 = 10;
 
+/// Most characters of a derived id (L8).
+const CHILD_ID_CHARS_MAX: usize = 1_000;
+
+/// Characters that an attempt may add to a derived id: `:a` and a number.
+const ATTEMPT_CHARS: usize = 12;
+
 /// What is carried out outside, by a step or by an undo.
 #[derive(Clone, Copy)]
 pub(super) enum Action<'a> {
@@ -196,6 +202,12 @@ impl Facts<'_> {
             return Err(TaskError::permanent("UNKNOWN_WORKFLOW", format!("{workflow} is not declared in workflows")));
         };
         let id = key::child_id(self.execution_id, key, self.state.head.run, 1);
+        // Attempts add a few characters; a chain of children that call themselves ends here at the latest (L8).
+        let length = id.chars().count() + ATTEMPT_CHARS;
+        if length > CHILD_ID_CHARS_MAX {
+            let message = format!("the child's id would have {length} characters, at most {CHILD_ID_CHARS_MAX} are taken");
+            return Err(TaskError::permanent("PAYLOAD_TOO_LARGE", message));
+        }
         Ok(Child { id, workflow, version: version.to_string(), hash: None })
     }
 

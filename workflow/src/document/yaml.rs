@@ -152,6 +152,7 @@ impl<'a> Reader<'a> {
             return Err(Fault::new(place, self.path(), "this alias refers to something that it is itself a part of"));
         };
         let (value, bytes) = (value.clone(), *bytes);
+        self.charge(bytes, place)?;
         if self.wants_key() {
             return match value.text() {
                 Some(text) => self.key(text, ScalarStyle::DoubleQuoted, place),
@@ -161,7 +162,6 @@ impl<'a> Reader<'a> {
         if self.open.len() + depth_of(&value) > NESTING_MAX {
             return Err(Fault::new(place, self.path(), format!("nested deeper than {NESTING_MAX} levels")));
         }
-        self.charge(bytes, place)?;
         self.put(Marked { place, inside: None, ..value }, 0)
     }
 
@@ -287,7 +287,10 @@ fn scalar_tag(tag: Option<&Tag>, place: Place) -> Result<Option<&'static str>, F
     let known = ["str", "null", "bool", "int", "float"];
     match known.into_iter().find(|name| tag.is_yaml_core_schema() && tag.suffix == *name) {
         Some(name) => Ok(Some(name)),
-        None => Err(Fault::new(place, "", format!("the tag {tag} is not known here"))),
+        None => {
+            let hint = "an expression goes in quotes as a whole";
+            Err(Fault::new(place, "", format!("the tag {tag} is not known here; {hint}: \"{tag}\"")))
+        }
     }
 }
 
@@ -331,7 +334,23 @@ fn scan_fault(source: &str, error: &saphyr_parser::ScanError) -> Fault {
     if error.info().contains("recursion limit") {
         return Fault::new(place, "", format!("nested deeper than {NESTING_MAX} levels"));
     }
-    Fault::new(place, "", format!("this is no YAML: {}", error.info()))
+    let line = source.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
+    Fault::new(place, "", format!("this is no YAML: {}{}", error.info(), eaten(line)))
+}
+
+/// What helps when the line holds an expression of which the scanner has taken a part for its own.
+fn eaten(line: &str) -> &'static str {
+    const EXPRESSIONS: [&str; 7] = ["when:", "compute:", "each:", "until:", "done_when:", "where:", "value:"];
+    let spliced = line.contains("\"${");
+    if spliced && line.matches('"').count() > 2 {
+        "; inside \"…\" use single quotes"
+    } else if line.contains("${") {
+        "; put the whole text in quotes: \"${…}\""
+    } else if EXPRESSIONS.iter().any(|field| line.contains(field)) {
+        "; put the whole expression in quotes, and use single quotes inside"
+    } else {
+        ""
+    }
 }
 
 /// A text short enough for a message.

@@ -75,7 +75,7 @@ impl<'e, 's> Evaluator<'e, 's> {
 
     fn whole_value(&mut self, operand: Operand<'s>) -> Result<Value, EvalError> {
         let was_value = matches!(operand, Operand::Value(_));
-        let value = operand.into_value()?;
+        let value = operand.into_value(&mut self.meter)?;
         if !was_value {
             // Making a value of views has cost about as much as it is wide.
             self.meter.elements(width(&value, 3))?;
@@ -113,8 +113,11 @@ impl<'e, 's> Evaluator<'e, 's> {
         match of {
             Operand::View(view) => {
                 let member = view.member(name)?;
-                if let Operand::List(elements) = &member {
-                    self.meter.elements(elements.len())?;
+                match &member {
+                    Operand::List(elements) => self.meter.elements(elements.len())?,
+                    // A view may have made it for this very question, as the outputs of a fan-out.
+                    Operand::Value(Value::List(values)) => self.meter.elements(values.len())?,
+                    Operand::Value(_) | Operand::View(_) => {}
                 }
                 Ok(member)
             }
@@ -248,6 +251,10 @@ impl<'e, 's> Evaluator<'e, 's> {
             Operand::List(_) | Operand::Value(_) => over,
             Operand::View(_) => Operand::Value(self.whole_value(over)?),
         };
+        if let Operand::Value(Value::Map(entries)) = &over {
+            // Its keys are made a list first.
+            self.meter.elements(entries.len())?;
+        }
         let items = Items::of(&over)?;
         match loop_.kind {
             LoopKind::Map => {
@@ -424,5 +431,5 @@ fn width(value: &Value, levels: usize) -> usize {
 /// What leaves an evaluation.
 pub(super) fn result(evaluator: &mut Evaluator<'_, '_>, node: &Node) -> Result<Value, EvalError> {
     let operand = evaluator.evaluate(node)?;
-    leave::leave(&operand.into_value()?)
+    leave::leave(&operand.into_value(&mut evaluator.meter)?)
 }

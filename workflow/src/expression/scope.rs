@@ -5,6 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use super::EvalError;
+use super::meter::Meter;
 use crate::value::Value;
 
 /// The variables of one evaluation. Each is asked for at most once.
@@ -96,11 +97,20 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// As [`Operand::to_value`], without a copy where it is a value already.
-    pub(super) fn into_value(self) -> Result<Value, EvalError> {
+    /// As [`Operand::to_value`], without a copy where it is a value already. Parts that a list shares are made anew
+    /// for each place, so each is paid for before it is made.
+    pub(super) fn into_value(self, meter: &mut Meter) -> Result<Value, EvalError> {
         match self {
             Operand::Value(value) => Ok(value),
-            other => other.to_value(),
+            Operand::List(elements) => {
+                meter.elements(elements.len())?;
+                let values = elements.iter().map(|element| element.clone().into_value(meter));
+                Ok(Value::from(values.collect::<Result<Vec<_>, _>>()?))
+            }
+            Operand::View(view) => {
+                meter.step()?;
+                view.to_value()
+            }
         }
     }
 

@@ -12,7 +12,7 @@ pub(super) fn size<'a>(arguments: Vec<Operand<'a>>, meter: &mut Meter) -> Result
     let operand = arguments.into_iter().next().unwrap_or_else(Operand::null);
     let size = match operand {
         Operand::List(elements) => elements.len(),
-        other => match other.into_value()? {
+        other => match other.into_value(meter)? {
             Value::String(text) => {
                 meter.bytes(text.len())?;
                 text.chars().count()

@@ -62,6 +62,8 @@ pub(super) fn sort(arguments: &[Value], meter: &mut Meter) -> Result<Value, Eval
 /// The list, if all its elements are numbers or all are strings; ordering them is paid for.
 fn comparable<'v>(arguments: &'v [Value], name: &str, meter: &mut Meter) -> Result<&'v [Value], EvalError> {
     let list = list_in(arguments, 0, name)?;
+    // Looking for the odd one costs too, and `exists` may swallow the error.
+    meter.elements(list.len())?;
     if let Some((first, rest)) = list.split_first()
         && let Some(odd) = std::iter::once(first).chain(rest).find(|value| order(first, value).is_none())
     {
