@@ -117,7 +117,12 @@ version: 1.0.0
 timeout: 1d
 tasks: {t.a: {version: 1.0.0}}
 steps:
-  - {id: all, for: {each: "[1, 2]", max_failures: 1}, task: t.a, input: {i: "${item}"}, timeout: 1m, compensate: {task: t.a}}
+  - id: all
+    for: {each: "[1, 2]", max_failures: 1}
+    task: t.a
+    input: {i: "${item}"}
+    timeout: 1m
+    compensate: {task: t.a}
   - {id: nap, sleep: 1h}
   - {id: made, compute: "{'a': 1.5}"}
 "#,

@@ -1,5 +1,5 @@
-//! What strangers may write must cost little, whatever it is. Each of these once overflowed the stack, filled the memory
-//! or never came to an end; a test that hangs is ended by the time limit of the test run.
+//! What strangers may write must cost little, whatever it is. Each of these once overflowed the stack, filled the
+//! memory or never came to an end; a test that hangs is ended by the time limit of the test run.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -205,7 +205,7 @@ impl Facts<'_> {
         // Attempts add a few characters; a chain of children that call themselves ends here at the latest (L8).
         let length = id.chars().count() + ATTEMPT_CHARS;
         if length > CHILD_ID_CHARS_MAX {
-            let message = format!("the child's id would have {length} characters, at most {CHILD_ID_CHARS_MAX} are taken");
+            let message = format!("the child's id would have {length} characters, {CHILD_ID_CHARS_MAX} is the most");
             return Err(TaskError::permanent("PAYLOAD_TOO_LARGE", message));
         }
         Ok(Child { id, workflow, version: version.to_string(), hash: None })
