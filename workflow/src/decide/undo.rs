@@ -12,13 +12,19 @@ use crate::key::{self, COMPENSATE, Key};
 use crate::state::{Closing, FanOut, Status};
 use crate::value::{Payload, Value};
 
-/// What is left of one undo list.
+/// What is left of one undo list. Each event of an undo costs the same however long the list is.
 #[derive(Debug)]
 pub(crate) struct Undoing {
     left: BTreeMap<usize, Item>,
     place: HashMap<Key, usize>,
-    /// Places to look at.
+    /// Places whose undo changed since they were looked at.
     changed: BTreeSet<usize>,
+    /// The first of those that are left, as far as they lie in one lane and its concurrency goes.
+    window: BTreeSet<usize>,
+    /// The window by element: of each the first may run.
+    elements: HashMap<Key, BTreeSet<usize>>,
+    /// Those that may run and are to be looked at.
+    due: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
@@ -26,6 +32,17 @@ struct Item {
     key: Key,
     /// The outermost `for` below what closes, and the element of it: what may run side by side.
     lane: Option<(Key, Key)>,
+}
+
+impl Item {
+    fn each(&self) -> Option<&Key> {
+        self.lane.as_ref().map(|(each, _)| each)
+    }
+
+    /// What must be undone in order: an element, or the thing alone.
+    fn element(&self) -> &Key {
+        self.lane.as_ref().map_or(&self.key, |(_, element)| element)
+    }
 }
 
 impl Undoing {
@@ -37,14 +54,56 @@ impl Undoing {
             .map(|(place, key)| (place, Item { key: key.clone(), lane: lane(key, top) }))
             .collect();
         let place = left.iter().map(|(place, item)| (item.key.clone(), *place)).collect();
-        let changed = left.keys().copied().collect();
-        Self { left, place, changed }
+        let (changed, window, elements, due) = Default::default();
+        Self { left, place, changed, window, elements, due }
     }
 
     /// The undo of `key` changed: look again, and at those that its end lets begin.
     pub(super) fn touch(&mut self, key: &str) {
         if let Some(place) = self.place.get(key) {
             self.changed.insert(*place);
+        }
+    }
+
+    fn is_first_of_its_element(&self, place: usize) -> bool {
+        let element = self.left.get(&place).and_then(|item| self.elements.get(item.element()));
+        element.is_some_and(|places| places.first() == Some(&place))
+    }
+
+    /// The undo at `place` is over: the next one of its element may run.
+    fn remove(&mut self, place: usize) {
+        self.due.remove(&place);
+        self.window.remove(&place);
+        let Some(item) = self.left.remove(&place) else { return };
+        if let Some(places) = self.elements.get_mut(item.element()) {
+            places.remove(&place);
+            match places.first() {
+                Some(next) => drop(self.due.insert(*next)),
+                None => drop(self.elements.remove(item.element())),
+            }
+        }
+    }
+
+    /// Moves the window on: an undo starts when all before it are done or belong to other elements of the same `for`,
+    /// up to its concurrency.
+    fn move_on(&mut self, facts: &Facts<'_>) {
+        loop {
+            let first = self.window.first().and_then(|place| self.left.get(place)).map(Item::each);
+            let most = first.map_or(1, |each| each.map_or(1, |each| facts.concurrency_of(each) as usize));
+            if self.window.len() >= most {
+                return;
+            }
+            let after = self.window.last().map_or(0, |last| last + 1);
+            let Some((place, item)) = self.left.range(after..).next() else { return };
+            if first.is_some_and(|each| each != item.each()) {
+                return;
+            }
+            let places = self.elements.entry(item.element().clone()).or_default();
+            if places.is_empty() {
+                self.due.insert(*place);
+            }
+            places.insert(*place);
+            self.window.insert(*place);
         }
     }
 }
@@ -86,51 +145,24 @@ impl Walk<'_> {
     }
 
     fn undo_with(&mut self, top: &str, undoing: &mut Undoing, more: bool) -> Walked<bool> {
-        while !undoing.changed.is_empty() {
-            let over: Vec<usize> =
-                undoing.changed.iter().filter(|place| self.is_over(undoing, **place)).copied().collect();
-            for place in over {
-                undoing.left.remove(&place);
-                undoing.changed.remove(&place);
+        while let Some(place) = undoing.changed.pop_first() {
+            if undoing.left.get(&place).is_none_or(|item| self.is_undone(&item.key)) {
+                undoing.remove(place);
+            } else if undoing.is_first_of_its_element(place) {
+                undoing.due.insert(place);
             }
-            let Some(place) = self.due(undoing) else { break };
-            let key = undoing.left[&place].key.clone();
-            self.undo_unit(&key)?;
-            undoing.changed.remove(&place);
+        }
+        undoing.move_on(&self.facts);
+        while let Some(place) = undoing.due.first().copied() {
+            if let Some(item) = undoing.left.get(&place) {
+                self.undo_unit(&item.key)?;
+            }
+            undoing.due.remove(&place);
         }
         if undoing.left.is_empty() && !more {
             return next(CompensationCompleted { step: Key::from(top) });
         }
         Ok(false)
-    }
-
-    fn is_over(&self, undoing: &Undoing, place: usize) -> bool {
-        undoing.left.get(&place).is_none_or(|item| self.is_undone(&item.key))
-    }
-
-    /// The first that may run now and has not been looked at since it changed: an undo starts when all before it are
-    /// done or belong to other elements of the same `for`, up to its concurrency.
-    fn due(&self, undoing: &Undoing) -> Option<usize> {
-        let mut elements: HashSet<&Key> = HashSet::new();
-        let mut concurrency = 1;
-        let mut lane: Option<&Key> = None;
-        for (before, (place, item)) in undoing.left.iter().enumerate() {
-            if before == 0 {
-                lane = item.lane.as_ref().map(|(each, _)| each);
-                concurrency = lane.map_or(1, |each| self.concurrency_of(each)) as usize;
-            }
-            let (each, element) =
-                item.lane.as_ref().map_or((None, None), |(each, element)| (Some(each), Some(element)));
-            let may_run = before == 0 || each == lane && element.is_some_and(|element| !elements.contains(element));
-            if may_run && undoing.changed.contains(place) {
-                return Some(*place);
-            }
-            if before + 1 >= concurrency || each != lane || lane.is_none() {
-                return None;
-            }
-            elements.extend(element);
-        }
-        None
     }
 
     fn undo_unit(&mut self, undone: &Key) -> Walked {
