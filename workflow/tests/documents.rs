@@ -297,3 +297,19 @@ fn plain_documents_that_are_refused() -> Vec<(&'static str, String, bool)> {
     }
     rows
 }
+
+/// What is written in the examples is meant as it is written.
+#[test]
+fn no_example_is_warned_of() {
+    for (name, source) in sources() {
+        for document in compiled(&name, &source) {
+            let warnings = document.warnings.iter().map(ToString::to_string);
+            // Some show that an undo may go without the key, or that a result may be null.
+            let is_shown = |text: &String| {
+                text.contains("this undo needs") || text.contains("/result") && text.contains("may be skipped")
+            };
+            let others: Vec<String> = warnings.filter(|warning| !is_shown(warning)).collect();
+            assert!(others.is_empty(), "{name}:\n{}", others.join("\n"));
+        }
+    }
+}

@@ -11,7 +11,9 @@ pub(super) mod ids;
 pub(super) mod ir_version;
 pub(super) mod kinds;
 pub(super) mod limits;
+pub(super) mod literals;
 pub(super) mod members;
+pub(super) mod schemas;
 pub(super) mod scope;
 pub(super) mod shape;
 pub(super) mod signals;
@@ -27,6 +29,8 @@ use super::outline::Outline;
 pub(super) struct Report {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<Warning>,
+    /// Whether the document names the version of its normal form, as a stored one does: it counts in ms.
+    pub(super) is_normal_form: bool,
 }
 
 impl Report {
@@ -63,6 +67,7 @@ pub(super) struct Checked<'a> {
 
 /// Checks one document. The result is of use only when nothing was reported.
 pub(super) fn check<'a>(document: &'a Marked, report: &mut Report) -> Option<Checked<'a>> {
+    report.is_normal_form = document.get("ir_version").is_some();
     shape::check(document, &super::grammar::DOCUMENT, "", report);
     let outline = Outline::of(document);
     if !limits::check(&outline, report) {

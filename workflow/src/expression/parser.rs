@@ -108,7 +108,15 @@ impl<'t> Parser<'t> {
             Kind::Name(name) => format!("`{name}`"),
             Kind::Symbol(symbol) => format!("`{symbol}`"),
         };
-        CompileError::new(self.offset(), format!("{found} where {expected} is expected"))
+        let message = format!("{found} where {expected} is expected");
+        let before = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
+        let hint = match (before, self.kind()) {
+            (_, Kind::Name("and" | "AND")) => ": and is `&&`",
+            (_, Kind::Name("or" | "OR")) => ": or is `||`",
+            (Some(Kind::Name("not" | "NOT")), _) => ": not is `!`",
+            _ => "",
+        };
+        CompileError::new(self.offset(), message + hint)
     }
 
     /// One level further in, for the parser's own recursion.

@@ -1,6 +1,9 @@
 //! JSON Schemas in the document: they compile, and fetch nothing.
 
+use serde_json::Value as Json;
+
 use super::Report;
+use super::schemas::{self, TYPES};
 use crate::contract::Contract;
 use crate::document::marked::{Marked, Tree, join};
 
@@ -21,9 +24,24 @@ pub(super) fn check(document: &Marked, report: &mut Report) {
 
 fn schema(node: Option<&Marked>, path: &str, report: &mut Report) {
     let Some(node) = node.filter(|node| matches!(node.tree, Tree::Map(_) | Tree::Boolean(_))) else { return };
-    let Err(faults) = Contract::compile(&node.to_json()) else { return };
+    let json = node.to_json();
+    schemas::check(node, path, report);
+    let Err(faults) = Contract::compile(&json) else { return };
     for fault in faults {
         let place = node.place_of(&fault.pointer);
-        report.fault(place, format!("{path}{}", fault.pointer), fault.message);
+        let path = format!("{path}{}", fault.pointer);
+        match unknown_type(&json, &fault.pointer) {
+            Some(written) => {
+                let message = format!("`{written}` is no type of JSON Schema: {}", TYPES.join(", "));
+                report.misnamed(place, &path, message, written, TYPES);
+            }
+            None => report.fault(place, path, fault.message),
+        }
     }
+}
+
+/// The text that stands as `type` at `pointer` and names none.
+fn unknown_type<'a>(schema: &'a Json, pointer: &str) -> Option<&'a str> {
+    let written = schema.pointer(pointer)?.as_str()?;
+    (pointer.ends_with("/type") && !TYPES.contains(&written)).then_some(written)
 }

@@ -1,6 +1,7 @@
 //! Exactly one kind for each step, and only the attributes that L1's table gives it.
 
 use super::Report;
+use crate::document::fault::Fault;
 use crate::document::grammar::STEP;
 use crate::document::marked::join;
 use crate::document::outline::{Home, Kind, Outline, StepNode};
@@ -38,6 +39,12 @@ fn none(step: &StepNode<'_>, report: &mut Report) {
 
 fn attributes(step: &StepNode<'_>, kind: Kind, report: &mut Report) {
     for entry in step.node.entries() {
+        if entry.key == "depends_on" && !report.is_normal_form {
+            let message = "`depends_on` stands in a normal form (beside `ir_version`); a document says `after`";
+            let fault = Fault::new(entry.key_place, join(&step.path, &entry.key), message);
+            report.faults.push(fault.suggest(Some("after")));
+            continue;
+        }
         let known = STEP.iter().any(|field| field.name == entry.key);
         if known && entry.key != kind.field() && !allowed(kind, &entry.key) {
             let message = format!("`{}` is not allowed on a step of the kind `{}`", entry.key, kind.field());

@@ -1,8 +1,9 @@
 //! Unknown and missing fields, wrong types, values out of range: everything that one place alone shows.
 
 use super::Report;
+use crate::document::fault::{FAULTS_MAX, Fault, nearest};
 use crate::document::grammar::{DURATION_MS_MAX, Evaluated, FAILURE_RULE, Field, Form, ON_FAILURE, STEP, Shape};
-use crate::document::marked::{Marked, Tree, join};
+use crate::document::marked::{Entry, Marked, Tree, join};
 use crate::document::text;
 use crate::document::yaml::shortened;
 
@@ -50,7 +51,12 @@ pub(in crate::document) fn check(node: &Marked, shape: &Shape, path: &str, repor
             Some(number) if (*least..=*most).contains(&number) => None,
             _ => Some(wanted(&format!("a number from {least} to {most}"), node)),
         },
-        Shape::Duration(evaluated) => duration(node, *evaluated),
+        Shape::Duration(evaluated) => {
+            if !report.is_normal_form {
+                super::literals::duration(node, path, report);
+            }
+            duration(node, *evaluated)
+        }
         Shape::Moment => moment(node),
         Shape::Concurrency => concurrency(node),
         Shape::MaxFailures => max_failures(node),
@@ -85,14 +91,45 @@ fn object(node: &Marked, fields: &[Field], path: &str, report: &mut Report) {
             Some(field) => check(&entry.value, &field.shape, &at, report),
             None if entry.key.starts_with("x-") => {}
             None => {
-                let message = format!("unknown field `{}`", shortened(&entry.key));
-                report.misnamed(entry.key_place, &at, message, &entry.key, fields.iter().map(|field| field.name));
+                unknown_field(entry, fields, &at, report);
             }
         }
     }
     for field in fields.iter().filter(|field| field.required && node.get(field.name).is_none()) {
         report.fault(node.place, path, format!("`{}` is missing", field.name));
     }
+}
+
+/// Other languages' words for fields, and what they are called here. What stands before a `:` is the field.
+const SYNONYMS: [(&str, &str); 10] = [
+    ("needs", "after"),
+    ("depends_on", "after"),
+    ("if", "when"),
+    ("undo", "compensate"),
+    ("retries", "retry: {max_attempts}"),
+    ("deadline", "timeout"),
+    ("on", "handlers"),
+    ("foreach", "for"),
+    ("for_each", "for"),
+    ("with", "input"),
+];
+
+fn unknown_field(entry: &Entry, fields: &[Field], path: &str, report: &mut Report) {
+    let names = || fields.iter().map(|field| field.name);
+    let is_field = |synonym: &str| names().any(|name| synonym.split(':').next() == Some(name));
+    let synonym = SYNONYMS.iter().find(|(written, synonym)| *written == entry.key && is_field(synonym));
+    let suggestion = match synonym {
+        Some((_, synonym)) => Some(*synonym),
+        None if report.faults.len() < FAULTS_MAX => nearest(&entry.key, names()),
+        None => None,
+    };
+    let mut message = format!("unknown field `{}`", shortened(&entry.key));
+    if suggestion.is_none() {
+        let beside = |field: &&Field| !matches!(field.shape, Shape::Beside) && field.name != "depends_on";
+        let known: Vec<&str> = fields.iter().filter(beside).map(|field| field.name).collect();
+        message = format!("{message}; there are {}", known.join(", "));
+    }
+    report.faults.push(Fault::new(entry.key_place, path, message).suggest(suggestion));
 }
 
 fn named(node: &Marked, form: Form, inner: &Shape, path: &str, report: &mut Report) {
@@ -114,7 +151,11 @@ fn named(node: &Marked, form: Form, inner: &Shape, path: &str, report: &mut Repo
 
 fn list(node: &Marked, inner: &Shape, path: &str, report: &mut Report) {
     if !matches!(node.tree, Tree::List(_)) {
-        return report.fault(node.place, path, wanted("a list", node));
+        let message = match node.text() {
+            Some(text) => format!("{}; write [{}]", wanted("a list", node), shortened(text)),
+            None => wanted("a list", node),
+        };
+        return report.fault(node.place, path, message);
     }
     let mut seen = std::collections::HashSet::new();
     for (index, item) in node.items().iter().enumerate() {
@@ -181,7 +222,15 @@ fn real(node: &Marked) -> Option<f64> {
 
 fn version(node: &Marked) -> Option<String> {
     let Some(text) = node.text() else {
-        return Some(format!("{}; put it in quotes", wanted("a version such as 1.2.0", node)));
+        let three = match &node.tree {
+            Tree::Integer(number) if *number >= 0 => format!("{number}.0.0"),
+            // `1.10` is written so, and read as 1.1.
+            Tree::Number(_, written) if semver::Version::parse(&format!("{written}.0")).is_ok() => {
+                format!("{written}.0")
+            }
+            _ => "1.0.0".to_owned(),
+        };
+        return Some(format!("{}; write three numbers: {three}", wanted("a version such as 1.2.0", node)));
     };
     match semver::Version::parse(text) {
         Ok(version) if !version.build.is_empty() => {
@@ -189,6 +238,12 @@ fn version(node: &Marked) -> Option<String> {
         }
         Ok(_) if text.len() > 100 => Some("longer than 100 characters".to_owned()),
         Ok(_) => None,
+        Err(_) if semver::Version::parse(&format!("{text}.0")).is_ok() => {
+            Some(format!("`{text}` is no semantic version; write three numbers: {text}.0"))
+        }
+        Err(_) if semver::Version::parse(&format!("{text}.0.0")).is_ok() => {
+            Some(format!("`{text}` is no semantic version; write three numbers: {text}.0.0"))
+        }
         Err(error) => Some(format!("`{}` is no semantic version such as 1.2.0: {error}", shortened(text))),
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::scope::{EXECUTION_FIELDS, Variables};
-use super::{Report, members};
+use super::{Report, literals, members};
 use crate::document::marked::{Marked, Place, Tree, join};
 use crate::document::outline::{BlockNode, Home, Outline, Sight};
 use crate::expression::{Expression, References, Template};
@@ -231,7 +231,9 @@ impl<'a> Checker<'_, 'a> {
                 Some(expression.references().clone())
             }
             Err(error) => {
-                self.report.fault(place_inside(node, error.offset), path, error.message);
+                let spliced = text.chars().nth(error.offset) == Some('$');
+                let message = if spliced { without_braces(path) } else { error.message };
+                self.report.fault(place_inside(node, error.offset), path, message);
                 None
             }
         }
@@ -253,6 +255,7 @@ impl<'a> Checker<'_, 'a> {
                 }
             }
             Tree::Text(text) if text.contains("${") => self.spliced(text, node, path, at, &mut all),
+            Tree::Text(_) => literals::check(self.outline, at.block, node, path, self.report),
             _ => {}
         }
         all
@@ -343,6 +346,13 @@ impl<'a> Checker<'_, 'a> {
             self.report.misnamed(place, path, format!("unknown name `{name}`"), name, known);
         }
     }
+}
+
+/// What to say of `${…}` where bare CEL stands.
+fn without_braces(path: &str) -> String {
+    let field = path.rsplit('/').next().unwrap_or_default();
+    let what = if path.starts_with("/queries/") { "a query".to_owned() } else { format!("`{field}`") };
+    format!("{what} is an expression already; write it without ${{ }}")
 }
 
 fn add(all: &mut References, more: References) {

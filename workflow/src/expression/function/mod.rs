@@ -124,6 +124,10 @@ pub(super) fn find(name: &str, style: Style, arguments: usize) -> Result<&'stati
     Err(match (named().next(), style) {
         (Some(_), Style::Function) => format!("`{name}` is a method: write x.{name}(…)"),
         (Some(_), Style::Method) => format!("`{name}` is a function: write {name}(…)"),
+        (None, _) if matches!(name, "len" | "length" | "count") => {
+            format!("unknown function `{name}`: is `size` meant?")
+        }
+        (None, _) if name == "not" => format!("unknown function `{name}`: not is `!`"),
         (None, _) => match nearest(name) {
             Some(near) => format!("unknown function `{name}`: is `{near}` meant?"),
             None => format!("unknown function `{name}`"),
@@ -189,6 +193,8 @@ mod tests {
             ("sizee", Style::Function, 1, "unknown function `sizee`: is `size` meant?"),
             ("tojson", Style::Function, 1, "unknown function `tojson`: is `toJson` meant?"),
             ("existsOne", Style::Method, 2, "unknown function `existsOne`: is `exists_one` meant?"),
+            ("len", Style::Function, 1, "unknown function `len`: is `size` meant?"),
+            ("not", Style::Function, 1, "unknown function `not`: not is `!`"),
             ("frobnicate", Style::Method, 0, "unknown function `frobnicate`"),
             ("sort", Style::Function, 1, "`sort` is a method: write x.sort(…)"),
             ("range", Style::Method, 0, "`range` is a function: write range(…)"),
