@@ -4,6 +4,7 @@
 //! First the ratios: each story at its small and its large size, the same amount of work each, the median of several
 //! rounds. Above 1.2 for a fan-out the bench exits 1. Then Criterion's own figures; `RATIOS_ONLY=1` leaves them out.
 
+#![allow(clippy::disallowed_methods)] // a bench measures time; nothing here decides
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::sync::Arc;
