@@ -162,7 +162,7 @@ impl World {
             }
             self.adds_up()?;
         }
-        if whole {
+        if whole && self.commands.is_multiple_of(8) {
             self.is_read_again()?;
         }
         self.something_will_happen()

@@ -120,13 +120,12 @@ impl Coverage {
         if depth > DEEPEST {
             return;
         }
-        let segments = || key::segments(key).map(key::Segment::parse);
         let compensate = outline.step(key).and_then(|step| step.get("compensate"));
         let mut note = |place| *self.cells.entry((reason, open, place, depth)).or_default() += 1;
-        if segments().any(|segment| segment.element.is_some()) {
+        if key.contains('[') {
             note(Place::InFor);
         }
-        if segments().any(|segment| segment.attempt.is_some()) {
+        if key.contains('~') {
             note(Place::InRetriedBlock);
         }
         if compensate.is_some() {

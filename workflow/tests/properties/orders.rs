@@ -11,7 +11,7 @@ use super::tape::Tape;
 use super::world::{Order, World, payload};
 
 /// Commands that a run may take to its end.
-const TO_THE_END: usize = 3_000;
+const TO_THE_END: usize = 1_000;
 
 /// After so many of them somebody cancels it.
 const PATIENCE: usize = 250;
@@ -216,19 +216,30 @@ impl World {
             if self.run.state().is_over() {
                 return self.over(tape);
             }
-            let waits = |world: &Self| {
-                let open = world.with_status(Status::Open);
-                open.iter().any(|key| world.watch.outline.role(key) == Role::Wait && !key::is_undo(key))
-            };
+            let waits = self.waits();
+            // A closing root takes no signals (L7): only force ends an end handler that waits for one.
+            let stuck = turn > PATIENCE && !waits.is_empty() && waits.iter().all(|key| Self::is_in_end_handler(key));
             let order = match self.forward() {
                 _ if turn == PATIENCE => Order::Cancel(false),
                 Some(order) => order,
-                None if waits(self) && turn < PATIENCE / 2 => Order::Signal("go", payload("{\"n\": 2}")),
+                None if stuck => Order::Cancel(true),
+                None if !waits.is_empty() && turn < PATIENCE / 2 => Order::Signal("go", payload("{\"n\": 2}")),
                 None => Order::Cancel(false),
             };
             self.perform(tape, &order)?;
         }
         Err(format!("it does not end\n{}", self.tail()))
+    }
+
+    /// Waits that are open.
+    fn waits(&self) -> Vec<Key> {
+        let mut open = self.with_status(Status::Open);
+        open.retain(|key| self.watch.outline.role(key) == Role::Wait && !key::is_undo(key));
+        open
+    }
+
+    fn is_in_end_handler(key: &str) -> bool {
+        key::is_handler(key) && !key.starts_with("on:event:")
     }
 
     /// What comes after the end changes nothing.

@@ -98,7 +98,7 @@ const WAYS: &[(&str, Spoil, &str)] = &[
     ("a timer fires twice", timer_twice, "does not run"),
     ("a cancelled timer fires", |h| insert(h, usize::MAX - 1, fired("nap")), "does not run"),
     ("another key", |h| scheduled(h, "b", 2, |e| e.idempotency_key.replace_range(0..1, "z")), "idempotency key"),
-    ("a shared key", shared_key, "shares its idempotency key"),
+    ("a shared key", |h| shared_key(h), "shares its idempotency key"),
     ("an attempt number falls", |h| scheduled(h, "b", 2, |e| e.attempt = 1), "attempt 1 after 1"),
     ("no redelivery", |h| scheduled(h, "a", 2, |e| e.redelivery = false), "attempt 1 after 1"),
     ("a start after an unhandled failure", start_late, "after an unhandled failure"),
@@ -226,7 +226,7 @@ fn timer_twice(history: &mut Vec<Recorded>) {
     insert(history, at + 1, history[at].event.clone());
 }
 
-fn shared_key(history: &mut Vec<Recorded>) {
+fn shared_key(history: &mut [Recorded]) {
     let at = position(history, |event| is_scheduled(event, "a"));
     let Event::StepScheduled(of_a) = history[at].event.clone() else { return };
     for recorded in history.iter_mut() {

@@ -53,7 +53,7 @@ impl Aim {
 /// A document for `aim`.
 pub fn document(tape: &mut Tape, aim: Aim) -> Json {
     let mut maker = Maker { tape, ids: 0 };
-    let mut inner = maker.level(1);
+    let mut inner = maker.level(1, if aim.inside { 4 } else { 6 });
     let go = maker.id("go");
     inner.insert(0, json!({"id": go, "task": "work", "retry": {"max_attempts": 1}}));
     let done_when = (aim.reason == CloseReason::Done).then(|| format!("steps.{go}.status == 'succeeded'"));
@@ -91,25 +91,28 @@ impl Maker<'_> {
         format!("{what}{}", self.ids)
     }
 
-    /// Something that is open in each way, and the next level.
-    fn level(&mut self, level: usize) -> Vec<Json> {
+    /// So many things that are open in one way or another, and the next level.
+    fn level(&mut self, level: usize, count: usize) -> Vec<Json> {
         let mut steps = Vec::new();
-        for _ in 0..if level == 1 { 4 } else { 3 } {
+        for _ in 0..count {
             let step = self.open();
             steps.push(step);
         }
         if level < LEVELS {
-            let inner = self.level(level + 1);
+            let inner = self.level(level + 1, 3);
             let id = self.id("bl");
             let block = json!({"id": id, "steps": inner});
-            let block = self.varied(block, 40);
+            let block = self.varied(block, 78);
             steps.push(block);
         }
         steps
     }
 
     fn open(&mut self) -> Json {
-        let kinds = ["rw", "sc", "sc", "rw", "rw", "su", "su", "su", "dc", "dc", "di", "sl", "un", "uk", "fo", "bl"];
+        let kinds = [
+            "sl", "sc", "rw", "di", "su", "bl", "sl", "sc", "rw", "di", "su", "bl", "sl", "sc", "rw", "di", "su", "un",
+            "uk", "fo", "dc", "dc", "su",
+        ];
         let kind = self.tape.pick(&kinds);
         let id = self.id(if kind == "dc" || kind == "fo" { "di" } else { kind });
         match kind {
@@ -120,7 +123,7 @@ impl Maker<'_> {
             "sl" => json!({"id": id, "sleep": "1000h"}),
             "di" => {
                 let mut step = json!({"id": id, "task": "work"});
-                self.in_for(&mut step, 30);
+                self.in_for(&mut step, 40);
                 step
             }
             "dc" => {
@@ -129,7 +132,10 @@ impl Maker<'_> {
                 step
             }
             "rw" => self.varied(
-                json!({"id": id, "task": "work", "retry": {"max_attempts": 3, "initial_delay": "500h", "max_delay": "500h"}}),
+                json!({
+                    "id": id, "task": "work",
+                    "retry": {"max_attempts": 3, "initial_delay": "500h", "max_delay": "500h"},
+                }),
                 0,
             ),
             "su" => self.varied(json!({"id": id, "task": "work", "on_failure": "suspend"}), 0),
@@ -192,7 +198,7 @@ impl Maker<'_> {
 
     /// With or without `for`, `retry`, `compensate`.
     fn varied(&mut self, mut step: Json, retry: usize) -> Json {
-        self.in_for(&mut step, 25);
+        self.in_for(&mut step, 30);
         if self.tape.chance(retry) {
             step["retry"] = json!({"max_attempts": 2});
         }

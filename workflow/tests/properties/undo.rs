@@ -59,7 +59,7 @@ impl Watch {
         let succeeded = |key: &&Key| self.units.get(*key).is_some_and(|unit| unit.stand == Stand::Succeeded);
         let units: Vec<&Key> =
             list.iter().filter(|key| succeeded(key) || self.outline.role(key) != Role::Block).collect();
-        let first_success = units.iter().position(|key| succeeded(key)).unwrap_or(units.len());
+        let first_success = units.iter().position(succeeded).unwrap_or(units.len());
         let (unknown, known) = units.split_at(first_success);
         let mut faults = Vec::new();
         if known.iter().any(|key| !succeeded(key)) {
@@ -200,6 +200,8 @@ impl Watch {
         let late = self.closings.iter().any(|(at, closed)| {
             at != unit && key::is_under(unit, at) && seen.done.is_some_and(|done| done > closed.seq)
         });
+        // Reasons of its own: an `always`, its own closing; or the end that once undid it was taken back.
+        let reason = self.outline.is_always(unit) || self.closings.contains_key(unit) || self.redriven;
         match (&by, &around.covered) {
             (Some(by), Some(covered)) if !key::is_under(by, key::unit_of(covered)) => {
                 self.fault(format!("{unit} lies in {covered}, which is undone by its own, and was undone by {by}"));
@@ -214,10 +216,8 @@ impl Watch {
                 self.fault(format!("{unit}: always, and not undone"));
             }
             (Some(_), _) if !happened(&seen) => self.fault(format!("{unit} was undone and never happened")),
-            (Some(by), _) if succeeded && !badly && !late && !self.outline.is_always(unit) && !self.redriven => {
-                if !self.closings.contains_key(unit) {
-                    self.fault(format!("{unit} succeeded on a good way and was undone by {by}"));
-                }
+            (Some(by), _) if succeeded && !(badly || late || reason) => {
+                self.fault(format!("{unit} succeeded on a good way and was undone by {by}"));
             }
             _ => {}
         }
@@ -298,7 +298,9 @@ impl Around {
             }
             let open = watch.units.get(key::unit_of(path)).map(|unit| unit.attempt);
             if let (Some(attempt), Some(open)) = (key::last_segment(path).attempt, open) {
-                around.attempt_over |= attempt < open;
+                // One that ended badly is over even when the block's deadline comes before its next attempt.
+                let closed = watch.closings.get(path).is_some_and(|closed| closed.reason.is_bad());
+                around.attempt_over |= attempt < open || closed;
             }
             path = key::parent(path);
             let succeeded = watch.units.get(key::unit_of(path)).is_some_and(|unit| unit.stand == Stand::Succeeded);
