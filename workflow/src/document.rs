@@ -31,11 +31,12 @@ mod text;
 mod watches;
 mod yaml;
 
+pub use crate::event::CODES as OWN_CODES;
 pub use build::NormalFormError;
 pub(crate) use data::{Data, all_faults};
 pub(crate) use fault::nearest;
 pub use fault::{FAULTS_MAX, Fault, Faults, Warning};
-pub use grammar::{BUILT_IN_TASKS, OWN_CODES};
+pub use grammar::BUILT_IN_TASKS;
 pub(crate) use marked::join;
 pub use registered::{Registry, registry_warnings};
 

@@ -288,34 +288,5 @@ pub(super) const STEPS_MAX: usize = 1_000;
 /// Longest duration: a hundred years of 366 days.
 pub(super) const DURATION_MS_MAX: u64 = 100 * 366 * 86_400_000;
 
-/// Codes that Orbit itself makes (L13); no document may fail with one.
-pub const OWN_CODES: [&str; 25] = [
-    "TIMEOUT",
-    "QUEUE_TIMEOUT",
-    "HEARTBEAT_TIMEOUT",
-    "DEADLINE_EXCEEDED",
-    "AWAIT_TIMEOUT",
-    "REPEAT_LIMIT",
-    "EXPRESSION_ERROR",
-    "INPUT_CONTRACT_VIOLATION",
-    "OUTPUT_CONTRACT_VIOLATION",
-    "UNKNOWN_TASK",
-    "UNKNOWN_WORKFLOW",
-    "CHILD_CANCELLED",
-    "CHILD_TIMED_OUT",
-    "CHILD_ID_TAKEN",
-    "WORKER_LOST",
-    "SIGNAL_BUFFER_FULL",
-    "EXECUTION_NOT_FOUND",
-    "EXECUTION_FINISHED",
-    "UNKNOWN_SIGNAL",
-    "ADAPTER_DISABLED",
-    "HTTP_ERROR",
-    "HTTP_UNREACHABLE",
-    "PAYLOAD_TOO_LARGE",
-    "HISTORY_LIMIT",
-    "INTERNAL",
-];
-
 /// Tasks that Orbit carries out itself.
 pub const BUILT_IN_TASKS: [&str; 1] = ["orbit.http.request"];
