@@ -5,7 +5,12 @@ use std::error::Error;
 // Cargo reads its instructions from the standard output of a build script.
 #[allow(clippy::print_stdout)]
 fn main() -> Result<(), Box<dyn Error>> {
-    let files = ["proto/orbit/store/v1/store.proto", "proto/orbit/peer/v1/peer.proto"];
+    let files = [
+        "proto/orbit/store/v1/store.proto",
+        "proto/orbit/peer/v1/peer.proto",
+        "proto/orbit/worker/v1/worker.proto",
+        "proto/orbit/api/v1/orbit.proto",
+    ];
     for file in files {
         println!("cargo:rerun-if-changed={file}");
     }

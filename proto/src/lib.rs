@@ -3,15 +3,19 @@
 //! Read in this order:
 //!
 //! - [`store`]: the records a node keeps, log and state;
-//! - [`peer`]: how nodes speak to each other.
+//! - [`peer`]: how nodes speak to each other;
+//! - [`worker`]: how workers get tasks and report results;
+//! - [`api`]: what clients ask of Orbit.
 //!
 //! The code is generated from the files under `proto/`, whose comments are the reference. A released field never
 //! changes its number, type or meaning.
 
 #![warn(missing_docs)]
 
+pub use generated::api::v1 as api;
 pub use generated::peer::v1 as peer;
 pub use generated::store::v1 as store;
+pub use generated::worker::v1 as worker;
 
 /// The packages nest as the generated code expects them to: it names its neighbours by `super::super`.
 #[allow(missing_docs, missing_debug_implementations, clippy::all)]
@@ -24,6 +28,16 @@ mod generated {
     pub mod peer {
         pub mod v1 {
             tonic::include_proto!("orbit.peer.v1");
+        }
+    }
+    pub mod worker {
+        pub mod v1 {
+            tonic::include_proto!("orbit.worker.v1");
+        }
+    }
+    pub mod api {
+        pub mod v1 {
+            tonic::include_proto!("orbit.api.v1");
         }
     }
 }
