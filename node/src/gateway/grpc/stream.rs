@@ -242,11 +242,8 @@ fn carry_out<E: Environment>(service: Service<E>, session: String, work: Work) -
         }
         .boxed(),
         Work::TaskHeartbeat(TaskHeartbeatRequest { token, details }) => async move {
-            let details = match details.as_ref().map(|details| payload("details", details, "null")).transpose() {
-                Ok(details) => details,
-                // What is no JSON is left out; that the worker lives counts all the same.
-                Err(_) => None,
-            };
+            // What is no JSON is left out; that the worker lives counts all the same.
+            let details = details.and_then(|details| payload("details", &details, "null").ok());
             match service.task_heartbeat(CALLER, &token, details).await {
                 Ok(alive) if alive.cancel || !alive.accepted => Answer::Cancel(vec![token]),
                 _ => Answer::Cancel(Vec::new()),

@@ -51,10 +51,6 @@ struct Border<E: Environment> {
 }
 
 /// All routes.
-///
-/// # Panics
-/// Never: a test walks the table of routes.
-#[must_use]
 pub fn router<E: Environment>(service: Service<E>, names: Names) -> Router {
     let border = Arc::new(Border { service: service.clone(), names });
     let mut router = Router::new();
