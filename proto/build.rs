@@ -8,6 +8,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = [
         "proto/orbit/store/v1/store.proto",
         "proto/orbit/peer/v1/peer.proto",
+        "proto/orbit/engine/v1/engine.proto",
         "proto/orbit/worker/v1/worker.proto",
         "proto/orbit/api/v1/orbit.proto",
     ];

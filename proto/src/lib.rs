@@ -4,6 +4,7 @@
 //!
 //! - [`store`]: the records a node keeps, log and state;
 //! - [`peer`]: how nodes speak to each other;
+//! - [`engine`]: what the engine keeps beside the histories;
 //! - [`worker`]: how workers get tasks and report results;
 //! - [`api`]: what clients ask of Orbit.
 //!
@@ -13,6 +14,7 @@
 #![warn(missing_docs)]
 
 pub use generated::api::v1 as api;
+pub use generated::engine::v1 as engine;
 pub use generated::peer::v1 as peer;
 pub use generated::store::v1 as store;
 pub use generated::worker::v1 as worker;
@@ -28,6 +30,11 @@ mod generated {
     pub mod peer {
         pub mod v1 {
             tonic::include_proto!("orbit.peer.v1");
+        }
+    }
+    pub mod engine {
+        pub mod v1 {
+            tonic::include_proto!("orbit.engine.v1");
         }
     }
     pub mod worker {
