@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_raft::{Environment, RaftNode};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::api::{
-    Alive, Complete, Delivery, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, Register, Registered,
+    Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, Register, Registered,
     RegisteredWorkflow, ResultAnswer, RunSummary, ShardHealth, StartExecution, Started, StoredWorkflow, Task,
     TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
 };
+pub use crate::desk::Connection;
 use crate::error::{Code, Error, Result};
 use workflow::document::Format;
 use workflow::value::Payload;
@@ -57,27 +58,6 @@ struct Inner<E: Environment> {
 impl<E: Environment> Clone for Engine<E> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
-    }
-}
-
-/// A worker's stream: dropping it takes back what was not received and its idle slots.
-#[derive(Debug)]
-pub struct Connection {
-    /// The session.
-    pub session: Registered,
-    /// What goes out, in order. Bounded; ends when the session ends.
-    pub deliveries: mpsc::Receiver<Delivery>,
-}
-
-impl Connection {
-    /// That many more tasks may be delivered.
-    pub fn offer_slots(&self, slots: u32) {
-        let _ = slots;
-    }
-
-    /// Tasks that have arrived.
-    pub fn received(&self, tokens: &[String]) {
-        let _ = tokens;
     }
 }
 
