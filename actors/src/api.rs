@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use workflow::event::{Compensation, Parent, TaskError};
 use workflow::value::{Payload, Value};
-use serde::Serialize;
 
 /// Starts an execution.
 #[derive(Clone, Debug, Default)]

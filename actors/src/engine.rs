@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+<<<<<<< HEAD
 use orbit_raft::{Environment, Leadership, PeerAddress, RaftNode};
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Mutex, watch};
@@ -15,13 +16,21 @@ use workflow::document::Format;
 use workflow::event::TaskError;
 use workflow::state::RunStatus;
 use workflow::value::Payload;
+=======
+use orbit_raft::{Environment, RaftNode};
+use tokio::sync::watch;
+>>>>>>> h-desk
 
 use crate::api::{
     Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, Register, Registered,
     RegisteredWorkflow, ResultAnswer, RunSummary, ShardHealth, StartExecution, Started, StoredWorkflow, Task,
     TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
 };
+<<<<<<< HEAD
 use crate::desk::{Connection, Desk, DeskSettings, Poll};
+=======
+pub use crate::desk::Connection;
+>>>>>>> h-desk
 use crate::error::{Code, Error, Result};
 use crate::execution::ask::Start;
 use crate::execution::failure::{of_read, outcome_unknown};
@@ -111,12 +120,20 @@ impl<E: Environment> Clone for Engine<E> {
     }
 }
 
+<<<<<<< HEAD
 impl<E: Environment> fmt::Debug for Engine<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Engine")
     }
 }
 
+=======
+fn not_yet<T>() -> Result<T> {
+    Err(Error::new(Code::Internal, "not built yet"))
+}
+
+#[allow(clippy::unused_async, unused_variables, missing_docs)]
+>>>>>>> h-desk
 impl<E: Environment> Engine<E> {
     /// Opens the groups of a node: the one above the shards, and the shards. With `create` a cluster of this one node,
     /// which its peers would reach there, is made first if there is none.
