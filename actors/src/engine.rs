@@ -149,9 +149,10 @@ impl<E: Environment> Engine<E> {
             window_max: WINDOW_MAX,
         });
         let definitions = Definitions::new(founded.meta);
+        // The number of shards is a u16.
+        let count = founded.shards.len() as u16;
         let shard = |(number, group): (usize, orbit_raft::Group<E>)| {
-            // The number of shards is a u16.
-            let (number, desk, definitions) = (number as u16, desk.clone(), definitions.clone());
+            let (number, desk, definitions) = ((number as u16, count), desk.clone(), definitions.clone());
             let context = Context::new(number, group, desk, definitions, settings.dice, settings.in_flight_max);
             Arc::new(Shard {
                 context: Arc::new(context),

@@ -151,6 +151,8 @@ impl<E: Environment> Life<E> {
             let unit = ready.unit.unit.clone();
             turn.offers.push(ready);
             self.hand_over(turn, &unit, slot);
+        } else {
+            self.context.desk.withdraw(self.context.shard, &ready.queue, &ready.order, &ready.unit);
         }
     }
 

@@ -17,6 +17,8 @@ use crate::desk::{Desk, ShardId};
 pub(crate) struct Context<E: Environment> {
     /// Its number.
     pub(crate) shard: ShardId,
+    /// How many shards there are.
+    pub(crate) shards: u16,
     pub(crate) group: Group<E>,
     pub(crate) desk: Desk,
     pub(crate) definitions: Definitions<E>,
@@ -37,7 +39,7 @@ impl<E: Environment> fmt::Debug for Context<E> {
 
 impl<E: Environment> Context<E> {
     pub(crate) fn new(
-        shard: ShardId,
+        (shard, shards): (ShardId, u16),
         group: Group<E>,
         desk: Desk,
         definitions: Definitions<E>,
@@ -46,6 +48,7 @@ impl<E: Environment> Context<E> {
     ) -> Self {
         Self {
             shard,
+            shards,
             group,
             desk,
             definitions,

@@ -12,6 +12,7 @@ use orbit_raft::{Environment, Leadership, Term};
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinHandle;
+use workflow::event::Queue;
 
 mod alive;
 mod context;
@@ -47,6 +48,8 @@ pub(crate) enum ShardMsg {
     Rest { id: Arc<str>, handled: u64, bytes: usize, sleepy: bool },
     /// A commit failed: what it would have done is derived again.
     Rederive(Term),
+    /// The desk has used up what it knows of a queue.
+    Refill(Queue),
     /// Time to look at what rests.
     Sweep,
 }
@@ -147,6 +150,7 @@ impl<E: Environment> Actor for ShardActor<E> {
             ShardMsg::Leadership(_) => state.resign(),
             ShardMsg::Rest { id, handled, bytes, sleepy } => state.rests(&id, handled, bytes, sleepy),
             ShardMsg::Rederive(term) => state.rederive(&myself, term),
+            ShardMsg::Refill(queue) => state.refill(&queue),
             ShardMsg::Sweep => state.sweep(),
         }
         Ok(())
@@ -233,6 +237,15 @@ impl<E: Environment> ShardState<E> {
         self.context.silence.clear();
         self.context.waiters.wake_all();
         tracing::info!(shard = self.context.shard, "this node no longer leads the shard");
+    }
+
+    fn refill(&self, queue: &Queue) {
+        if self.leading.is_none() {
+            return;
+        }
+        if let Err(error) = derive::refill(&self.context, queue) {
+            tracing::error!(shard = self.context.shard, %error, "a queue cannot be read");
+        }
     }
 
     fn rests(&mut self, id: &Arc<str>, handled: u64, bytes: usize, sleepy: bool) {

@@ -8,7 +8,7 @@ use ractor::ActorRef;
 use workflow::command::Token;
 use workflow::event::{Queue, UncertainReason};
 
-use super::{Context, ShardMsg, derive};
+use super::{Context, ShardMsg, shard_of};
 use crate::desk::{Ready, ShardSink, Slot};
 use crate::execution::What;
 
@@ -16,6 +16,8 @@ use crate::execution::What;
 pub(crate) struct Sink<E: Environment> {
     pub(crate) shard: ActorRef<ShardMsg>,
     pub(crate) context: Arc<Context<E>>,
+    /// How many shards there are.
+    pub(crate) shards: u16,
 }
 
 impl<E: Environment> fmt::Debug for Sink<E> {
@@ -37,8 +39,10 @@ impl<E: Environment> ShardSink for Sink<E> {
     }
 
     fn refill(&self, queue: Queue) {
-        if let Err(error) = derive::refill(&self.context, &queue) {
-            tracing::error!(shard = self.context.shard, %error, "a queue cannot be read");
-        }
+        let _ = self.shard.cast(ShardMsg::Refill(queue));
+    }
+
+    fn owns(&self, execution_id: &str) -> bool {
+        shard_of(execution_id, self.shards) == self.context.shard
     }
 }
