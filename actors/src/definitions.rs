@@ -18,7 +18,7 @@ use workflow::document::{self, Compiled, Format};
 
 use crate::api::{RegisteredWorkflow, StoredWorkflow, TaskVersion, WorkflowSummary};
 use crate::error::{Code, Error, Result};
-use crate::execution::failure::{of_proposal, of_read, of_storage};
+use crate::failure::{of_proposal, of_read, of_storage};
 use crate::table;
 
 /// Compiled definitions that are kept though nothing uses them.
@@ -245,7 +245,10 @@ fn put(key: Vec<u8>, value: bytes::Bytes) -> Write {
 }
 
 fn not_registered(what: &str) -> Error {
-    Error::new(Code::WorkflowNotFound, format!("no workflow {what} is registered; deploy it, or check name and version"))
+    Error::new(
+        Code::WorkflowNotFound,
+        format!("no workflow {what} is registered; deploy it, or check name and version"),
+    )
 }
 
 fn invalid(faults: serde_json::Value, message: &str) -> Error {
@@ -285,6 +288,7 @@ fn supported(definition: &Definition) -> Result<()> {
     if faults.is_empty() {
         return Ok(());
     }
-    let message = format!("{} {} needs what this version of Orbit does not do yet", definition.name, definition.version);
+    let message =
+        format!("{} {} needs what this version of Orbit does not do yet", definition.name, definition.version);
     Err(invalid(json!(faults), &message))
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-<<<<<<< HEAD
 use orbit_raft::{Environment, Leadership, PeerAddress, RaftNode};
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Mutex, watch};
@@ -16,30 +15,23 @@ use workflow::document::Format;
 use workflow::event::TaskError;
 use workflow::state::RunStatus;
 use workflow::value::Payload;
-=======
-use orbit_raft::{Environment, RaftNode};
-use tokio::sync::watch;
->>>>>>> h-desk
 
 use crate::api::{
     Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, Register, Registered,
     RegisteredWorkflow, ResultAnswer, RunSummary, ShardHealth, StartExecution, Started, StoredWorkflow, Task,
     TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
 };
-<<<<<<< HEAD
-use crate::desk::{Connection, Desk, DeskSettings, Poll};
-=======
+use crate::definitions::Definitions;
 pub use crate::desk::Connection;
->>>>>>> h-desk
+use crate::desk::{Desk, DeskSettings, Poll};
 use crate::error::{Code, Error, Result};
 use crate::execution::ask::Start;
-use crate::execution::failure::{of_read, outcome_unknown};
+use crate::failure::{of_read, outcome_unknown};
 use crate::execution::{Reply, What};
 use crate::found;
 use crate::read;
 use crate::shard::{Context, Dice, ShardMsg, shard_of};
 use crate::supervisor::{Shard, Supervisor};
-use crate::definitions::Definitions;
 use crate::warnings;
 
 /// How an engine is tuned.
@@ -120,20 +112,12 @@ impl<E: Environment> Clone for Engine<E> {
     }
 }
 
-<<<<<<< HEAD
 impl<E: Environment> fmt::Debug for Engine<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Engine")
     }
 }
 
-=======
-fn not_yet<T>() -> Result<T> {
-    Err(Error::new(Code::Internal, "not built yet"))
-}
-
-#[allow(clippy::unused_async, unused_variables, missing_docs)]
->>>>>>> h-desk
 impl<E: Environment> Engine<E> {
     /// Opens the groups of a node: the one above the shards, and the shards. With `create` a cluster of this one node,
     /// which its peers would reach there, is made first if there is none.
@@ -550,7 +534,7 @@ impl<E: Environment> Engine<E> {
     pub fn state_hashes(&self) -> Result<BTreeMap<u16, String>> {
         let running = self.running()?;
         let hash = |shard: &Arc<Shard<E>>| {
-            let hash = shard.context.group.state_hash().map_err(crate::execution::failure::of_storage)?;
+            let hash = shard.context.group.state_hash().map_err(crate::failure::of_storage)?;
             Ok((shard.context.shard, format!("{hash:?}")))
         };
         running.shards.iter().map(hash).collect()

@@ -8,7 +8,7 @@ use orbit_raft::{Environment, Group, GroupId, Leadership, Part, PeerAddress, Raf
 
 use crate::engine::Settings;
 use crate::error::{Code, Error, Result};
-use crate::execution::failure::{of_proposal, of_read, of_storage};
+use crate::failure::{of_proposal, of_read, of_storage};
 use crate::table;
 
 /// The group above the shards: definitions, and what is fixed when a cluster is created.
@@ -45,11 +45,7 @@ pub(crate) async fn open<E: Environment>(
     Ok(Founded { meta, shards })
 }
 
-async fn open_group<E: Environment>(
-    node: &RaftNode<E>,
-    number: u16,
-    create: Option<&PeerAddress>,
-) -> Result<Group<E>> {
+async fn open_group<E: Environment>(node: &RaftNode<E>, number: u16, create: Option<&PeerAddress>) -> Result<Group<E>> {
     let id = GroupId::new(number).ok_or_else(|| of_storage("no such group"))?;
     let group = node.open_group(id).await.map_err(of_storage)?;
     if let Some(address) = create

@@ -22,6 +22,7 @@ mod desk;
 pub mod engine;
 pub mod error;
 mod execution;
+mod failure;
 mod found;
 pub mod history;
 mod index;

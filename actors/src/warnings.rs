@@ -45,8 +45,9 @@ pub(crate) async fn unused_contracts<E: Environment>(
 ) -> Vec<String> {
     let used: BTreeSet<TaskVersion> = definitions.task_versions();
     let unused = contracts.iter().filter(|contract| !used.contains(contract));
-    unused.map(|TaskVersion { task_name, contract_version }| {
-        format!("no registered workflow uses {task_name} {contract_version}; check name and version, or deploy one")
-    })
-    .collect()
+    unused
+        .map(|TaskVersion { task_name, contract_version }| {
+            format!("no registered workflow uses {task_name} {contract_version}; check name and version, or deploy one")
+        })
+        .collect()
 }

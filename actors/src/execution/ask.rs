@@ -35,14 +35,34 @@ pub(crate) struct Ask {
 #[derive(Debug)]
 pub(crate) enum What {
     Start(Box<Start>, Reply<api::Started>),
-    Complete { token: Token, output: Payload, reply: Reply<ResultAnswer> },
-    Fail { token: Token, error: TaskError, unknown: bool, reply: Reply<ResultAnswer> },
-    TaskHeartbeat { token: Token, details: Option<Payload>, reply: Reply<HeartbeatAnswer> },
-    Cancel { reason: String, force: bool, reply: Reply<()> },
+    Complete {
+        token: Token,
+        output: Payload,
+        reply: Reply<ResultAnswer>,
+    },
+    Fail {
+        token: Token,
+        error: TaskError,
+        unknown: bool,
+        reply: Reply<ResultAnswer>,
+    },
+    TaskHeartbeat {
+        token: Token,
+        details: Option<Payload>,
+        reply: Reply<HeartbeatAnswer>,
+    },
+    Cancel {
+        reason: String,
+        force: bool,
+        reply: Reply<()>,
+    },
     /// A slot is reserved for a task of this execution.
     Offer(Box<Ready>, Slot),
     /// A hand-over did not arrive, or its worker is gone.
-    TakeBack { token: Token, reason: UncertainReason },
+    TakeBack {
+        token: Token,
+        reason: UncertainReason,
+    },
     /// Time is up for something.
     Due(Timer),
     /// A worker has said nothing about a task for too long.

@@ -56,7 +56,9 @@ impl<E: Environment> Life<E> {
             return Err(error);
         }
         let (expected, number) = (loaded.expected, loaded.number);
-        if turn.events.is_empty() && !(turn.flush && loaded.run.has_unwritten_details()) && !loaded.run.has_new_results()
+        if turn.events.is_empty()
+            && !(turn.flush && loaded.run.has_unwritten_details())
+            && !loaded.run.has_new_results()
         {
             if !writes.is_empty() {
                 turn.parts.push(self.part(number, expected, Vec::new(), writes));
@@ -251,4 +253,3 @@ fn task(run: &Run, key: &Key, token: &Token) -> Option<Task> {
         traceparent: state.head.traceparent.clone(),
     })
 }
-

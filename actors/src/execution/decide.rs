@@ -12,7 +12,7 @@ use workflow::key::Key;
 use workflow::state::{RowKind, RunStatus, Status};
 
 use super::ask::What;
-use super::failure::{of_refusal, of_storage};
+use crate::failure::{of_refusal, of_storage};
 use super::loaded::{Expected, Loaded};
 use super::turn::{HandedOver, Turn};
 use super::{Life, close};

@@ -20,7 +20,8 @@ impl<E: Environment> Life<E> {
             desk.cancel(shard, token);
         }
         for (token, limit_ms) in effects.watched {
-            self.context.silence.watch(token, limit_ms, self.context.group.now_ms());
+            self.context.silence.watch(&token, limit_ms, self.context.group.now_ms());
+            self.context.timers.look_again();
         }
         for (slot, task) in effects.tasks {
             desk.dispatched(shard, slot, *task);

@@ -8,7 +8,7 @@ use workflow::command::Run;
 use workflow::definition::Definition;
 
 use super::Life;
-use super::failure::of_storage;
+use crate::failure::of_storage;
 use super::loaded::Loaded;
 use crate::error::{Code, Error, Result};
 use crate::rows::RunRows;
@@ -48,7 +48,8 @@ impl<E: Environment> Life<E> {
         let record: engine::RunRecord = table::decode("runs", &record).map_err(of_storage)?;
         let definition = self.context.definitions.by_hash(&record.definition_hash)?;
         definition.ok_or_else(|| {
-            let what = format!("the definition {} {} is not here yet; repeat the call", record.workflow, record.version);
+            let what =
+                format!("the definition {} {} is not here yet; repeat the call", record.workflow, record.version);
             Error::new(Code::NoLeader, what)
         })
     }

@@ -127,10 +127,12 @@ impl StoredBefore {
 impl index::Before for StoredBefore {
     fn state(&mut self) -> Option<&Execution> {
         let rows = self.rows.as_ref()?;
-        let read = || Execution::asleep(rows).unwrap_or_else(|error| {
-            rows.fail(error);
-            None
-        });
+        let read = || {
+            Execution::asleep(rows).unwrap_or_else(|error| {
+                rows.fail(error);
+                None
+            })
+        };
         self.state.get_or_insert_with(read).as_ref()
     }
 }

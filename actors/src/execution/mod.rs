@@ -24,9 +24,8 @@ pub(crate) mod ask;
 mod close;
 mod decide;
 mod effects;
-mod failure;
-pub(crate) mod loaded;
 mod load;
+pub(crate) mod loaded;
 mod start;
 mod turn;
 
@@ -178,7 +177,7 @@ impl<E: Environment> Life<E> {
 
     fn committed(&mut self, outcome: Result<Applied, ProposeError>) {
         let Some(turn) = self.under_way.take() else { return };
-        match failure::of_commit(&self.id, outcome) {
+        match crate::failure::of_commit(&self.id, outcome) {
             None => self.finish(turn, None),
             Some(error) => self.throw_away(turn, &error),
         }

@@ -8,7 +8,7 @@ use workflow::definition::Definition;
 use workflow::value::Payload;
 
 use super::ask::Start;
-use super::failure::of_storage;
+use crate::failure::of_storage;
 use super::loaded::{Expected, Loaded};
 use super::turn::Turn;
 use super::{Life, Reply};

@@ -11,7 +11,7 @@ use workflow::event::{Event, Recorded};
 use super::ANSWER_BYTES_MAX;
 use crate::api::HistoryPage;
 use crate::error::Result;
-use crate::execution::failure::of_storage;
+use crate::failure::of_storage;
 use crate::history as codec;
 
 /// Events from `from` on, as many as are wanted and fit.

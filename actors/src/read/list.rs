@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::state::word;
 use crate::api::{ListExecutions, Summary};
 use crate::error::{Code, Error, Result};
-use crate::execution::failure::of_storage;
+use crate::failure::of_storage;
 use crate::table;
 
 /// Rows that a page looks at in each shard.
@@ -50,8 +50,9 @@ impl Cursor {
         let Some(text) = &filter.cursor else { return Ok(None) };
         let refused = || Error::new(Code::InvalidRequest, "the cursor is none of this list; begin without one");
         let hex = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let bytes: Option<Vec<u8>> =
-            (text.len() % 2 == 0 && text.len() <= 1_000).then(|| text.as_bytes().chunks(2).map(hex).collect()).flatten();
+        let bytes: Option<Vec<u8>> = (text.len() % 2 == 0 && text.len() <= 1_000)
+            .then(|| text.as_bytes().chunks(2).map(hex).collect())
+            .flatten();
         let bytes = bytes.ok_or_else(refused)?;
         let (newest_first, rest) = bytes.split_first_chunk::<8>().ok_or_else(refused)?;
         let (of, id) = rest.split_first_chunk::<8>().ok_or_else(refused)?;
@@ -88,8 +89,8 @@ fn find<E: Environment>(group: &Group<E>, filter: &ListExecutions, after: Option
     if let Some(until_ms) = filter.until_ms.filter(|until| *until > 0) {
         range.from = range.from.max(table::list(until_ms - 1, ""));
     }
-    if let Some(since_ms) = filter.since_ms {
-        range.to = range.to.min(since_ms.checked_sub(1).map_or_else(|| range.to.clone(), |at| table::list(at, "")));
+    if let Some(before_ms) = filter.since_ms.and_then(|since_ms| since_ms.checked_sub(1)) {
+        range.to = range.to.min(table::list(before_ms, ""));
     }
     let mut found = Found { hits: Vec::new(), upto: None };
     if range.from >= range.to || filter.until_ms == Some(0) {

@@ -14,7 +14,7 @@ use workflow::value::{Payload, Value};
 use super::ANSWER_BYTES_MAX;
 use crate::api::{ErrorSummary, ExecutionState, RunSummary, StatusWord, Summary, UnitPage, UnitState};
 use crate::error::{Code, Error, Result};
-use crate::execution::failure::of_storage;
+use crate::failure::of_storage;
 use crate::execution::loaded::status;
 use crate::rows::SomeRows;
 use crate::table;
@@ -168,9 +168,8 @@ pub(crate) fn show(id: &str, seen: &Seen, units_total: impl FnOnce() -> Result<u
 
 /// What keeps a run from going on, the first few.
 fn waiting_for(units: &BTreeMap<String, UnitState>) -> Vec<String> {
-    let waits = |unit: &&UnitState| {
-        matches!(unit.status, "SCHEDULED" | "DISPATCHED" | "RETRY_WAIT" | "WAITING" | "SUSPENDED")
-    };
+    let waits =
+        |unit: &&UnitState| matches!(unit.status, "SCHEDULED" | "DISPATCHED" | "RETRY_WAIT" | "WAITING" | "SUSPENDED");
     let waiting = units.iter().filter(|(_, unit)| waits(unit));
     waiting.take(WAITING_MAX).map(|(key, unit)| format!("{key} {}", unit.status)).collect()
 }

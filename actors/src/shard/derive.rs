@@ -16,7 +16,7 @@ use super::{Context, ShardMsg};
 use crate::desk::{Held, Ready};
 use crate::error::Result;
 use crate::execution::What;
-use crate::execution::failure::of_storage;
+use crate::failure::of_storage;
 use crate::table;
 
 /// How many tasks of one queue are read at a time.
