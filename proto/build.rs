@@ -11,7 +11,9 @@ use prost::Message;
 fn main() -> Result<(), Box<dyn Error>> {
     let files = [
         "proto/orbit/store/v1/store.proto",
+        "proto/orbit/history/v1/history.proto",
         "proto/orbit/peer/v1/peer.proto",
+        "proto/orbit/engine/v1/engine.proto",
         "proto/orbit/worker/v1/worker.proto",
         "proto/orbit/api/v1/orbit.proto",
     ];
@@ -19,7 +21,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("cargo:rerun-if-changed={file}");
     }
     let mut descriptors = protox::compile(files, ["proto"])?;
-    tonic_prost_build::configure().bytes(".").compile_fds(descriptors.clone())?;
+    // Maps in order, so that equal messages are equal bytes.
+    tonic_prost_build::configure().bytes(".").btree_map(".").compile_fds(descriptors.clone())?;
     for file in &mut descriptors.file {
         // Comments and places in the text: only the generated code shows them.
         file.source_code_info = None;

@@ -3,7 +3,9 @@
 //! Read in this order:
 //!
 //! - [`store`]: the records a node keeps, log and state;
+//! - [`history`]: the events of executions, as they are kept;
 //! - [`peer`]: how nodes speak to each other;
+//! - [`engine`]: what the engine keeps beside the histories;
 //! - [`worker`]: how workers get tasks and report results;
 //! - [`api`]: what clients ask of Orbit.
 //!
@@ -13,6 +15,8 @@
 #![warn(missing_docs)]
 
 pub use generated::api::v1 as api;
+pub use generated::engine::v1 as engine;
+pub use generated::history::v1 as history;
 pub use generated::peer::v1 as peer;
 pub use generated::store::v1 as store;
 pub use generated::worker::v1 as worker;
@@ -28,9 +32,19 @@ mod generated {
             tonic::include_proto!("orbit.store.v1");
         }
     }
+    pub mod history {
+        pub mod v1 {
+            tonic::include_proto!("orbit.history.v1");
+        }
+    }
     pub mod peer {
         pub mod v1 {
             tonic::include_proto!("orbit.peer.v1");
+        }
+    }
+    pub mod engine {
+        pub mod v1 {
+            tonic::include_proto!("orbit.engine.v1");
         }
     }
     pub mod worker {
