@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   data opened ─ old addresses.json gone ─ listening ─ addresses.json ─ health ─ peers ─ engine ─ HTTP, gRPC ─ ready
-//!   draining ─ no new connections, engine finishes ─ connections end ─ health ends ─ data closed
+//!   draining ─ no new connections ─ connections end ─ engine ends ─ peers, health end ─ data closed
 //! ```
 //!
 //! - [`addresses`]: where it listens, and the file that says so;
@@ -20,7 +20,7 @@ use orbit_actors::engine::{self, Engine};
 use orbit_raft::clock::SystemClock;
 use orbit_raft::disk::FatalHook;
 use orbit_raft::network::{GrpcPeerService, GrpcTransport};
-use orbit_raft::{Identity, NodeId, Parts, Production, RaftNode, Storage};
+use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, Storage};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -172,7 +172,8 @@ impl Server {
         let peer_service = GrpcPeerService::service(node.peer_server());
         let router = Routes::new(peer_service).prepare().into_axum_router();
         let peers = Served::start(listeners.peer, router, Speaks::Peer, config);
-        let engine = Engine::open(node, settings(config), true).await?;
+        let engine =
+            Engine::open(node, settings(config), Some(PeerAddress(listeners.addresses.peer.to_string()))).await?;
         let (standing, heard) = watch::channel(Standing::Started);
         let limits = service::Limits {
             payload_bytes_max: config.payload_bytes_max,
@@ -211,12 +212,11 @@ impl Server {
         standing.send_replace(Standing::Draining);
         telling.abort();
         serving.set(false).await;
-        let finish = async {
-            if tokio::time::timeout(FINISH_TIME_MAX, engine.shutdown()).await.is_err() {
-                tracing::warn!("what was under way did not finish in time; it goes on at the next start");
-            }
-        };
-        tokio::join!(finish, join_all(open.into_iter().map(Served::stop)));
+        engine.drain();
+        join_all(open.into_iter().map(Served::stop)).await;
+        if tokio::time::timeout(FINISH_TIME_MAX, engine.shutdown()).await.is_err() {
+            tracing::warn!("what was under way did not finish in time; it goes on at the next start");
+        }
         tokio::join!(peers.stop(), health.stop());
         drop((service, engine));
         for mut closed in closed {
