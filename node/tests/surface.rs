@@ -25,9 +25,9 @@ tasks:
   ship.pack: {version: 1.0.0}
 input: {}
 steps:
-  - {id: charge, task: pay.charge, input: {n: '{{ input.n }}'}}
+  - {id: charge, task: pay.charge, input: {n: '${input.n}'}}
   - {id: pack, task: ship.pack, after: [charge]}
-output: '{{ steps.charge.output }}'
+result: '${steps.charge.output}'
 ";
 
 /// Beyond what a double holds.
