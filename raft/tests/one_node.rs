@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use orbit_proto::store::{self, precondition::Check};
 use orbit_raft::disk::{Batch, Disk, Error, KeyRange, RocksDisk, View, Visit};
 use orbit_raft::state_store::PartOutcome;
 use orbit_raft::state_store::key;
-use orbit_raft::{Part, ProposeError, RaftNode, Settings, Term};
+use orbit_raft::{Part, ProposeError, RaftNode, Settings, StillOpen, Term};
 use support::{GROUP, Served, check, get, leads, open_storage, parts, put, within};
 use tokio::net::TcpListener;
 
@@ -136,6 +137,23 @@ async fn reads_wait_for_what_was_acknowledged_and_marks_stay_in_order() {
     served.stop().await;
 }
 
+// Paused time passes by itself once all tasks wait, so nobody waits for long here.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_database_is_held_says_so_and_closes_it_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = open_storage(dir.path(), 1);
+    let (held, closed) = (storage.state.clone(), storage.state.closed());
+    let node = RaftNode::start(parts(storage, Settings::default(), |log| log)).await.unwrap();
+    assert_eq!(node.shutdown().await, Err(StillOpen));
+    drop(held);
+    closed.await;
+    let storage = open_storage(dir.path(), 1);
+    let node = RaftNode::start(parts(storage, Settings::default(), |log| log)).await.unwrap();
+    tokio::time::resume();
+    node.shutdown().await.unwrap();
+    drop(open_storage(dir.path(), 1));
+}
+
 /// A disk on which each sync takes long.
 #[derive(Debug, Clone)]
 struct Slow(RocksDisk, Duration);
@@ -161,12 +179,15 @@ impl Disk for Slow {
     fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error> {
         self.0.last(range)
     }
+    fn closed(&self) -> BoxFuture<'static, ()> {
+        self.0.closed()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_one_voter_too_no_answer_comes_before_the_sync() {
     let dir = tempfile::tempdir().unwrap();
-    let storage = open_storage(dir.path(), 1).await;
+    let storage = open_storage(dir.path(), 1);
     let delay = Duration::from_millis(300);
     let node = RaftNode::start(parts(storage, Settings::default(), |log| Slow(log, delay))).await.unwrap();
     let group = node.open_group(GROUP).await.unwrap();
@@ -180,5 +201,5 @@ async fn with_one_voter_too_no_answer_comes_before_the_sync() {
         assert!(begin.elapsed() >= delay, "acknowledged after {:?}", begin.elapsed());
     }
     drop(group);
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }

@@ -81,6 +81,9 @@ impl Disk for SimDisk {
     fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error> {
         self.rows.last(range)
     }
+    fn closed(&self) -> BoxFuture<'static, ()> {
+        self.rows.closed()
+    }
 }
 
 /// Simulated time, with a wall clock that is off by a constant.
