@@ -142,7 +142,8 @@ async fn reads_wait_for_what_was_acknowledged_and_marks_stay_in_order() {
 async fn a_node_whose_database_is_held_says_so_and_closes_it_later() {
     let dir = tempfile::tempdir().unwrap();
     let storage = open_storage(dir.path(), 1);
-    let (held, closed) = (storage.state.clone(), storage.state.closed());
+    let closed = futures::future::join(storage.log.closed(), storage.state.closed());
+    let held = storage.state.clone();
     let node = RaftNode::start(parts(storage, Settings::default(), |log| log)).await.unwrap();
     assert_eq!(node.shutdown().await, Err(StillOpen));
     drop(held);
