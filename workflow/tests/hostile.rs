@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use workflow::case;
 use workflow::command::{Run, Start};
 use workflow::contract::Contract;
 use workflow::document::{self, Format};
@@ -85,4 +86,62 @@ fn a_child_that_calls_itself_ends_where_ids_end() {
     let mut run = Run::new(definition, "x".repeat(999));
     run.handle(0, Start::with_input(Payload::parse("{}").unwrap())).unwrap();
     assert_eq!(run.state().head.error.as_ref().unwrap().code, "PAYLOAD_TOO_LARGE");
+}
+
+/// The fault that a case ends with.
+fn told(document: &str, case: &str) -> String {
+    let documents = document::compile(document, Format::Yaml).unwrap();
+    let definitions: Vec<_> = documents.into_iter().map(|compiled| Arc::new(compiled.definition)).collect();
+    let case = case::parse(case).unwrap().remove(0);
+    let report = case::run(&case, &definitions, case::Checks::Expectations);
+    report.differences.first().map(ToString::to_string).unwrap_or_default()
+}
+
+#[test]
+fn a_document_that_goes_on_as_new_at_once_ends_its_test_case() {
+    let document = "{name: a, version: 1.0.0, steps: [{id: n, continue_as_new: {input: {}}}]}";
+    let text = told(document, "- {name: x, expect: {status: completed}}");
+    assert!(text.contains("10000 runs and no end in sight"), "{text}");
+}
+
+#[test]
+fn children_that_have_children_end_their_test_case() {
+    let child = "workflow: {name: a, version: 1.0.0}";
+    let document = format!("{{name: a, version: 1.0.0, steps: [{{id: c, for: {{each: '[1, 2, 3]'}}, {child}}}]}}");
+    let text = told(&document, "- {name: x, expect: {status: completed}}");
+    assert!(text.contains("10000 runs and no end in sight"), "{text}");
+}
+
+#[test]
+fn a_mock_sends_its_result_a_thousand_times_at_most() {
+    let case = |times: &str| format!("- {{name: x, mocks: {{t.a: {{sent: {times}}}}}, expect: {{status: completed}}}}");
+    assert!(case::parse(&case("1000")).is_ok());
+    let faults = case::parse(&case("1000000000")).unwrap_err().to_string();
+    assert!(faults.contains("/0/mocks/t.a/sent: ") && faults.contains("1000000000 times are too many"), "{faults}");
+}
+
+/// 100 000 unknown members below a name of 200 000 letters were once 3 GB of faults: each had its whole path.
+#[test]
+fn faults_and_their_paths_take_little_however_many_there_are() {
+    let members: Vec<String> = (0..100_000).map(|n| format!("\"k{n}\": 1")).collect();
+    let tasks = format!("{{\"{}\": {{{}}}}}", "t".repeat(200_000), members.join(","));
+    let steps = "[{\"id\": \"s\", \"sleep\": 1}]";
+    let text = format!("{{\"name\": \"a\", \"version\": \"1.0.0\", \"steps\": {steps}, \"tasks\": {tasks}}}");
+    let faults = document::compile(&text, Format::Json).unwrap_err();
+    assert_eq!(faults.list().len(), 101);
+    assert!(faults.list().iter().all(|fault| fault.path.len() < 4_000 && fault.message.len() < 4_000));
+    let last = faults.list().last().unwrap();
+    assert_eq!(last.message, "99902 more faults from here on");
+}
+
+#[test]
+fn names_of_cases_are_compared_once() {
+    let mut cases = String::new();
+    for n in 0..20_000 {
+        cases.push_str(&format!("- {{name: c{n}, expect: {{status: completed}}}}\n"));
+    }
+    assert_eq!(case::parse(&cases).unwrap().len(), 20_000);
+    cases.push_str("- {name: c19999, expect: {status: completed}}\n");
+    let faults = case::parse(&cases).unwrap_err().to_string();
+    assert!(faults.contains("two cases are called"), "{faults}");
 }

@@ -6,6 +6,7 @@ use jsonschema::meta;
 use serde_json::Value as Json;
 
 use super::{ContractFault, contract_fault, short};
+use crate::document::join;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -223,17 +224,17 @@ fn each<'a>(schema: &'a Json, pointer: &str, visit: &mut impl FnMut(&str, &'a Js
     let Json::Object(members) = schema else { return };
     visit(pointer, schema);
     for (keyword, value) in members {
-        let at = format!("{pointer}/{}", escaped(keyword));
+        let at = join(pointer, keyword);
         match value {
             Json::Object(_) if ONE.contains(&keyword.as_str()) => each(value, &at, visit),
             Json::Array(list) if LIST.contains(&keyword.as_str()) => {
                 for (index, part) in list.iter().enumerate() {
-                    each(part, &format!("{at}/{index}"), visit);
+                    each(part, &join(&at, index), visit);
                 }
             }
             Json::Object(named) if NAMED.contains(&keyword.as_str()) => {
                 for (name, part) in named {
-                    each(part, &format!("{at}/{}", escaped(name)), visit);
+                    each(part, &join(&at, name), visit);
                 }
             }
             _ => {}

@@ -110,19 +110,18 @@ impl<'a> Reader<'a> {
     }
 
     fn key(&mut self, text: &str, style: ScalarStyle, place: Place) -> Result<(), Fault> {
-        let path = self.path();
-        let Some(Container { content: Content::Map { entries, keys, key }, .. }) = self.open.last_mut() else {
-            return Ok(());
-        };
         if style == ScalarStyle::Plain && text == "<<" {
             let message =
                 "merge keys (`<<`) are no part of YAML 1.2; repeat the fields or use an alias for a whole value";
-            return Err(Fault::new(place, path, message));
+            return Err(Fault::new(place, self.path(), message));
         }
+        let Some(Container { content: Content::Map { entries, keys, key }, .. }) = self.open.last_mut() else {
+            return Ok(());
+        };
         if !keys.insert(text.to_owned()) {
             let first = entries.iter().find(|entry| entry.key == text).map_or(place, |entry| entry.key_place);
             let message = format!("`{}` is written twice here; first in line {}", shortened(text), first.line);
-            return Err(Fault::new(place, super::marked::join(&path, text), message));
+            return Err(Fault::new(place, super::marked::join(&self.path(), text), message));
         }
         *key = Some((text.to_owned(), place));
         Ok(())

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::scope::{EXECUTION_FIELDS, Variables};
 use super::{Report, literals, members};
+use crate::document::fault::bounded;
 use crate::document::marked::{Marked, Place, Tree, join};
 use crate::document::outline::{BlockNode, Home, Outline, Sight};
 use crate::expression::{Expression, References, Template};
@@ -298,7 +299,7 @@ impl<'a> Checker<'_, 'a> {
             let place = place_inside(node, start + offset);
             let Some(target) = self.target(id, place, path, at) else { continue };
             let Some(block) = at.block else { continue };
-            let found = Use { block, by: at.by, target, place, path: path.to_owned(), orders: at.orders };
+            let found = Use { block, by: at.by, target, place, path: bounded(path.to_owned()), orders: at.orders };
             if names.step_outputs.contains_key(id) && !names.guarded_steps.contains(id) {
                 self.uses.unguarded.push(found.clone());
             }
