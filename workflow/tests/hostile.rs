@@ -40,6 +40,48 @@ fn a_schema_that_doubles_at_each_level_is_refused() {
     assert!(Contract::compile_closed(&chain(25, 2)).is_err());
 }
 
+/// Each reference by name once walked the whole schema, and each input that had defaults filled in did so again.
+#[test]
+fn names_inside_a_schema_are_looked_up_and_not_searched() {
+    let mut properties = serde_json::Map::new();
+    for n in 0..1_500 {
+        properties.insert(format!("p{n}"), serde_json::json!({"$ref": format!("#a{n}")}));
+    }
+    let anchor = |n: usize| (format!("d{n}"), serde_json::json!({"$anchor": format!("a{n}"), "default": n}));
+    let definitions: serde_json::Map<_, _> = (0..1_500).map(anchor).collect();
+    let schema = serde_json::json!({"properties": properties, "$defs": definitions});
+    let contract = Contract::compile(&schema).unwrap();
+    for _ in 0..20 {
+        let filled = contract.accept_input(Payload::parse("{}").unwrap()).unwrap();
+        assert!(filled.as_str().contains("\"p1499\":1499"));
+    }
+}
+
+#[test]
+fn the_patterns_of_a_document_are_counted_together() {
+    let document = |tasks: usize| {
+        let mut text = "name: a\nversion: 1.0.0\nsteps: [{id: s, task: t0}]\ntasks:\n".to_owned();
+        for n in 0..tasks {
+            let patterns: Vec<String> = (0..50).map(|p| format!("p{p}: {{pattern: '^{n}-{p}$'}}")).collect();
+            text.push_str(&format!("  t{n}: {{version: 1.0.0, input: {{properties: {{{}}}}}}}\n", patterns.join(", ")));
+        }
+        text
+    };
+    assert!(document::compile(&document(10), Format::Yaml).is_ok());
+    let faults = document::compile(&document(12), Format::Yaml).unwrap_err();
+    assert_eq!(faults.list().len(), 1);
+    let fault = &faults.list()[0];
+    assert!(fault.path == "/tasks/t10/input" && fault.message.starts_with("too many patterns"), "{fault}");
+}
+
+/// Where an expression stands was counted from the beginning of its text, for each of them.
+#[test]
+fn a_text_of_many_expressions_is_read_once() {
+    let text =
+        format!("name: a\nversion: 1.0.0\nsteps: [{{id: s, sleep: 1s}}]\nresult: \"{}\"\n", "ä${1}".repeat(50_000));
+    assert!(document::compile(&text, Format::Yaml).is_ok());
+}
+
 #[test]
 fn aliases_as_keys_count_like_any_other() {
     let mut text = format!("name: a\nversion: 1.0.0\nx-a: &a {}\nx-b:\n", "k".repeat(500_000));

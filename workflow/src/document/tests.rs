@@ -153,6 +153,12 @@ fn the_core_schema_reads_yes_and_on_as_texts() {
 }
 
 #[test]
+fn a_key_may_have_an_anchor_and_a_tag_like_any_other_text() {
+    let json = &plain("&k name: 1\n!!str 2: *k\n!!str yes: {*k : 3}\n&n 4: *n\n")[0];
+    assert_eq!(*json, serde_json::json!({"name": 1, "2": "name", "yes": {"name": 3}, "4": 4}));
+}
+
+#[test]
 fn warnings_say_what_is_probably_not_meant() {
     let source = "name: a\nversion: 1.0.0\ntasks: {t: {version: 1.0.0}}\ninput: {type: object}\nsteps:\n  \
                   - {id: x, when: \"input.a == 1\", task: t, compensate: {task: t, input: \"${output.id}\"}}\n  \

@@ -265,11 +265,7 @@ impl<'a> Checker<'_, 'a> {
     fn spliced(&mut self, text: &str, node: &Marked, path: &str, at: At<'_, 'a>, all: &mut References) {
         match Template::text(text) {
             Ok(template) => {
-                let mut passed = 0;
-                for (_, expression) in template.expressions() {
-                    let opening = format!("${{{}", expression.text());
-                    passed += text[passed..].find(&opening).map_or(0, |found| found + "${".len());
-                    let offset = text[..passed].chars().count();
+                for (offset, expression) in template.offsets() {
                     self.references(expression.references(), node, offset, path, at);
                     add(all, expression.references().clone());
                 }
