@@ -226,6 +226,23 @@ fn what_can_hardly_be_meant_is_warned_of() {
     }
 }
 
+#[test]
+fn a_wait_without_an_end_in_a_handler_of_the_end_is_warned_of() {
+    let handlers = |wait: &str| {
+        let head = "signals: {s: {}, u: {}}\nhandlers:\n";
+        let box_of = |more: &str| format!("{{id: box{more}, steps: [{{id: w, await: {{signal: s{wait}}}}}]}}");
+        let deadline = box_of("2, deadline: 1h").replace("id: w", "id: w2");
+        warnings(
+            &format!("{head}  exit: [{}, {deadline}]\n  event: {{u: [{{id: e, await: {{signal: s}}}}]}}\n", box_of("")),
+            "  - {id: a, await: {signal: s}}\n",
+        )
+    };
+    let found = handlers("");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("/handlers/exit/0/steps/0/await: no signal is taken any more"), "{found:?}");
+    assert!(handlers(", timeout: 1h").is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
