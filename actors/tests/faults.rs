@@ -85,7 +85,7 @@ async fn what_was_done_is_undone_in_reverse_order() {
     assert_eq!(undone, ["compensate:charge", "compensate:reserve[1]", "compensate:reserve[0]"]);
     let state = node.show("a", None).await.unwrap();
     assert_eq!(state.error.unwrap().code, "REFUSED");
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +116,7 @@ async fn a_silent_worker_loses_its_task_and_another_try_follows() {
     assert_eq!(end(&node, "a").await, "COMPLETED");
     let late = Complete { token: second.token.clone(), output: json("{}"), ..Complete::default() };
     assert!(!node.complete(late).await.unwrap().accepted);
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn tasks_of_a_lost_session_are_handed_over_again() {
     assert!(happened.iter().any(|event| event.contains("worker_lost")), "{happened:?}");
     node.cancel("a", "enough", true).await.unwrap();
     assert_eq!(end(&node, "a").await, "CANCELLED");
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +162,7 @@ async fn a_stream_gets_one_task_per_slot_and_what_it_did_not_confirm_goes_to_oth
     let again = poll(&node, &session).await;
     assert_eq!((again.execution_id.as_str(), again.redelivery), (second.execution_id.as_str(), true));
     complete(&node, &first, "{}").await;
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,7 +188,7 @@ async fn cancelling_tells_the_worker_to_stop() {
     complete(&node, &undo, "{}").await;
     assert_eq!(end(&node, "a").await, "CANCELLED");
     assert_eq!(node.cancel("a", "again", false).await.unwrap().summary.status, "CANCELLED");
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,7 +200,7 @@ async fn a_wide_fan_out_survives_a_restart_in_the_middle() {
     node.start(start("saga", "a", &format!("{{\"items\": {items:?}}}"))).await.unwrap();
     let session = register(&node, "w", &ALL).await;
     work(&node, &session.worker_session_id, 1_200).await;
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
     drop(node);
 
     let node = open(dir.path(), settings(1)).await;
@@ -211,7 +211,7 @@ async fn a_wide_fan_out_survives_a_restart_in_the_middle() {
     let happened = events(&node, "a").await;
     let reserved = happened.iter().filter(|event| event.starts_with("StepSucceeded reserve[")).count();
     assert_eq!(reserved, 3_000, "each element exactly once");
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }
 
 /// Completes tasks until there are no more.
