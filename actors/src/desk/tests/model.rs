@@ -1,0 +1,1 @@
+//! Played against a model.
