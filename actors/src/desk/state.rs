@@ -272,10 +272,9 @@ impl State {
         let Some(Reserved { outlet, offered, .. }) = self.unreserve(ticket) else { return };
         if let Some((shard, queue, place)) = offered
             && self.window_of(&queue, shard, |window| window.given_up(&place)) == Some(true)
+            && self.doubted.insert((shard, queue.clone()))
         {
-            if self.doubted.insert((shard, queue.clone())) {
-                self.plan(now + REREAD_AFTER, Due::Reread(shard, queue));
-            }
+            self.plan(now + REREAD_AFTER, Due::Reread(shard, queue));
         }
         self.offer_slots(outlet, 1);
     }
