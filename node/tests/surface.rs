@@ -127,7 +127,7 @@ async fn over_http() {
     );
     let (status, gone) = post(&node, "/v1/workers/poll", &json!({"worker_session_id": session})).await;
     assert_eq!((status, &gone["error"]["code"]), (404, &json!("UNKNOWN_SESSION")));
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,7 +148,7 @@ async fn a_worker_that_hangs_up_in_a_poll_takes_no_task_along() {
     assert_eq!(status, 201);
     let task = poll(&node, &stays, 30_000).await.expect("the task");
     assert_eq!((&task["attempt"], &task["step_id"]), (&json!(1), &json!("charge")));
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -165,7 +165,7 @@ async fn whoever_waits_is_answered_when_the_node_goes_away() {
     let waiting = [wait, poll].map(|ask| tokio::task::spawn_blocking(move || ask.only_send(address)));
     let streams = futures::future::join_all(waiting).await;
     get(&node, "/v1/health").await;
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
     for stream in streams {
         let mut answer = String::new();
         std::io::Read::read_to_string(&mut stream.unwrap(), &mut answer).unwrap();
@@ -255,7 +255,7 @@ async fn over_grpc() {
 
     drop(sender);
     assert!(stream.message().await.unwrap().is_none_or(|last| last.acks.is_empty()), "it ends");
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -272,7 +272,7 @@ async fn a_stream_that_breaks_gives_back_what_it_had_not_received() {
     let task = poll(&node, &session, 30_000).await.expect("the task again");
     assert_eq!((task["idempotency_key"].as_str(), &task["attempt"]), (Some(lost.idempotency_key.as_str()), &json!(1)));
     assert_ne!(task["token"], json!(lost.token), "another hand-over");
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,7 +292,7 @@ async fn a_stream_begins_with_a_hello_and_has_one_only() {
     sender.send(first()).await.unwrap();
     let refused = tokio::time::timeout(PATIENCE, stream.message()).await.unwrap().unwrap_err();
     assert_eq!(ended(&refused).orbit.as_deref(), Some("INVALID_REQUEST"));
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,5 +314,5 @@ async fn a_poll_over_grpc_is_refused_without_a_session() {
     let unknown = client.poll(PollRequest { worker_session_id: "nobody".into(), ..PollRequest::default() }).await;
     let ended = ended(&unknown.unwrap_err());
     assert_eq!((ended.code, ended.reason.as_deref()), (tonic::Code::NotFound, Some("UNKNOWN_SESSION")));
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
