@@ -38,6 +38,18 @@ impl Output {
         }
     }
 
+    /// Shows what has been printed so far to one who is watching.
+    pub(crate) fn flush(&mut self) {
+        if self.result.is_ok() {
+            self.result = self.out.flush();
+        }
+    }
+
+    /// Whether nobody reads what is printed any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.result.is_err()
+    }
+
     /// A value as JSON or YAML.
     pub(crate) fn value(&mut self, form: Form, value: &impl Serialize) {
         let text = match form {
@@ -53,9 +65,7 @@ impl Output {
 
     /// One sentence to stderr, after what has been printed so far.
     pub(crate) fn error(&mut self, error: &impl Display) {
-        if self.result.is_ok() {
-            self.result = self.out.flush();
-        }
+        self.flush();
         // When stderr is closed as well there is nobody to tell.
         let _ = writeln!(io::stderr(), "error: {error}");
     }
