@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod cli;
 mod client;
 

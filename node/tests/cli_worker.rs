@@ -109,10 +109,7 @@ fn a_command_gets_its_input_and_gives_its_output() {
     assert_eq!((&poll["worker_session_id"], &poll["max_tasks"]), (&"s1".into(), &3.into()));
     node.next("/v1/tasks/complete");
     let body = &node.fake.seen_at("/v1/tasks/complete")[0].body;
-    assert_eq!(
-        body,
-        r#"{"token":"t1","output":{"in":{"n":9007199254740993,"f":1.10},"env":"e1 ship[3] 2 k1"}}"#
-    );
+    assert_eq!(body, r#"{"token":"t1","output":{"in":{"n":9007199254740993,"f":1.10},"env":"e1 ship[3] 2 k1"}}"#);
 }
 
 #[test]
@@ -145,7 +142,7 @@ fn what_is_no_json_or_too_long_is_no_output() {
 #[test]
 fn what_a_command_leaves_behind_does_not_hold_its_result() {
     let node = Node::new(vec![task("t1", "{}")], |_| None);
-    let _worker = node.worker(&FIXED, "sleep 1000 & echo 1");
+    let _worker = node.worker(&FIXED, "sleep 15 & echo 1");
     assert_eq!(node.next("/v1/tasks/complete")["output"], 1);
 }
 
@@ -183,7 +180,7 @@ fn an_unknown_session_is_registered_again_with_what_it_holds() {
         )),
         _ => None,
     });
-    let _worker = node.worker(&FIXED, "sleep 1000");
+    let _worker = node.worker(&FIXED, "sleep 15");
     assert_eq!(node.next("/v1/workers/register")["tokens"], serde_json::json!([]));
     let again = node.next("/v1/workers/register");
     assert_eq!((&again["tokens"], &again["worker_session_id"]), (&serde_json::json!(["t1"]), &"s1".into()));
@@ -217,8 +214,7 @@ fn a_cancelled_task_gets_sigterm_and_then_sigkill() {
         if listed("t1") && ready.read().contains("one") {
             return Some(ok(r#"{"accepted":true,"cancel":["t1"]}"#));
         }
-        (listed("t2") && ready.read().contains("two"))
-            .then(|| ok(r#"{"accepted":true,"cancel":["t2"]}"#))
+        (listed("t2") && ready.read().contains("two")).then(|| ok(r#"{"accepted":true,"cancel":["t2"]}"#))
     });
     // The first stops when told to, the second, which comes when the first is gone, never does.
     let path = notes.path();
@@ -255,7 +251,7 @@ fn a_worker_told_to_stop_lets_commands_finish_and_unregisters() {
 fn a_worker_does_not_wait_for_ever_to_stop() {
     let notes = Notes::new();
     let node = Node::new(vec![task("t1", "{}")], |_| None);
-    let script = format!("echo begun >> {}; sleep 1000", notes.path());
+    let script = format!("echo begun >> {}; sleep 15", notes.path());
     let mut worker = node.worker(&[&FIXED[..], &["--drain", "100ms", "--grace", "100ms"]].concat(), &script);
     while !notes.read().contains("begun") {
         node.next("/v1/workers/heartbeat");
@@ -293,7 +289,7 @@ fn without_a_version_all_that_are_used_are_worked_for() {
 fn a_silent_task_is_kept_alive_while_its_command_runs() {
     let quiet = task("t1", "{}").replace(r#""redelivery""#, r#""heartbeat_timeout_ms":300,"redelivery""#);
     let node = Node::new(vec![quiet], |_| None);
-    let _worker = node.worker(&FIXED, "sleep 1000");
+    let _worker = node.worker(&FIXED, "sleep 15");
     assert_eq!(node.next("/v1/tasks/heartbeat")["token"], "t1");
     assert_eq!(node.next("/v1/tasks/heartbeat")["token"], "t1");
 }

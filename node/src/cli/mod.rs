@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod cancel;
 mod check;
 mod deploy;
@@ -72,6 +73,7 @@ enum Command {
     Cancel(cancel::Cancel),
     Workers(workers::Workers),
     Worker(worker::Worker),
+    Bench(bench::Bench),
 }
 
 impl Command {
@@ -88,6 +90,7 @@ impl Command {
             Self::Cancel(cancel) => cancel.run(output),
             Self::Workers(workers) => workers.run(output),
             Self::Worker(worker) => worker.run(output),
+            Self::Bench(bench) => bench.run(output),
         }
     }
 }
@@ -118,6 +121,10 @@ enum Error {
     Task(String),
     #[error("COMMAND_NOT_FOUND: there is no {0} that could be run; check its path")]
     NoCommand(String),
+    #[error(transparent)]
+    NotMeasured(#[from] crate::bench::Error),
+    #[error("BENCH_FAILED: {0}")]
+    Bench(String),
     #[error("SYSTEM_ERROR: {0}; see what the system lacks and try again")]
     System(String),
     #[error("NO_CASES: {0}")]
@@ -134,7 +141,9 @@ impl Error {
             Self::Source(error) if error.is_usage() => End::WrongUsage,
             Self::NoCases(_) | Self::Json { .. } | Self::Task(_) | Self::NoCommand(_) => End::WrongUsage,
             Self::Client(client::Error::Address { .. }) => End::WrongUsage,
-            Self::Client(error) if error.is_unknown() => End::Unknown,
+            Self::Client(error) | Self::NotMeasured(crate::bench::Error::Client(error)) if error.is_unknown() => {
+                End::Unknown
+            }
             _ => End::Failed,
         }
     }
