@@ -27,11 +27,14 @@ const HISTORIES_MAX: usize = 500;
 /// How the id of an execution ends that is looked at.
 const MARK: &str = "-m";
 
-/// When tasks arrived, µs since 1970, by execution, unit and attempt.
+/// A unit, its attempt, and when it arrived, µs since 1970.
+type Receipt = (String, u32, u64);
+
+/// When tasks arrived, by execution.
 pub(super) struct Receipts {
     /// Tells this run of the bench from others.
     prefix: String,
-    arrived: Mutex<HashMap<String, Vec<(String, u32, u64)>>>,
+    arrived: Mutex<HashMap<String, Vec<Receipt>>>,
 }
 
 impl Receipts {
@@ -41,7 +44,7 @@ impl Receipts {
 
     /// The id of an execution.
     pub(super) fn id(&self, number: u64, measuring: bool) -> String {
-        let mark = if measuring && number % EVERY == 0 { MARK } else { "" };
+        let mark = if measuring && number.is_multiple_of(EVERY) { MARK } else { "" };
         format!("{}-{number}{mark}", self.prefix)
     }
 

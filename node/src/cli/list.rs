@@ -73,10 +73,11 @@ impl Asks for List {
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
         let answer = self.page(client, self.cursor.as_ref()).await?;
         if !self.all {
-            return match self.remote.output {
-                Form::Table => print(answer.read()?, output),
-                form => Ok(self.remote.show_text(form, &answer.text, output)),
-            };
+            match self.remote.output {
+                Form::Table => print(answer.read()?, output)?,
+                form => self.remote.show_text(form, &answer.text, output),
+            }
+            return Ok(());
         }
         let mut page: ExecutionPage = answer.read()?;
         while let Some(cursor) = page.next_cursor.take() {

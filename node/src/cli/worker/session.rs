@@ -182,7 +182,10 @@ impl Session {
         let call = Call::post(["v1", "workers", "heartbeat"], Harm::None).json(&request).within(interval);
         match self.client.once(&call).await {
             Ok(answer) => match answer.read()? {
-                Alive { accepted: true, cancel } => Ok(self.held.cancel(&cancel)),
+                Alive { accepted: true, cancel } => {
+                    self.held.cancel(&cancel);
+                    Ok(())
+                }
                 Alive { accepted: false, .. } => self.renew(&id).await,
             },
             Err(error) if error.code() == Some("UNKNOWN_SESSION") => self.renew(&id).await,
