@@ -72,9 +72,9 @@ impl Index {
         Self { run_timeout: run_timeout(state), ..Self::default() }
     }
 
-    /// How much it holds.
-    pub(crate) fn len(&self) -> usize {
-        self.units.len() + self.timers_known.len()
+    /// Whether some unit is with a worker, as far as is known here.
+    pub(crate) fn has_held(&self) -> bool {
+        self.units.values().any(|unit| unit.held.is_some())
     }
 
     /// What the tables must be told after `changes`, which led to `after`.

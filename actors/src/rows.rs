@@ -16,6 +16,12 @@ use crate::table;
 #[derive(Debug, Default)]
 struct Failure(Mutex<Option<RowError>>);
 
+impl Clone for Failure {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.get()))
+    }
+}
+
 impl Failure {
     fn set(&self, error: RowError) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -74,7 +80,7 @@ impl<E: Environment> ReadRows for RunRows<E> {
 }
 
 /// Some rows of a run as of one moment, for display.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SomeRows {
     rows: BTreeMap<(RowKind, Vec<u8>), Vec<u8>>,
     failure: Failure,
