@@ -5,7 +5,7 @@
 //! - [`check`]: compiles documents and shows faults with their place
 //! - [`test`]: runs test cases with mocked tasks and skipped time
 //!
-//! Commands that speak to one; what they have in common stands in [`remote`]:
+//! [`dev`] is a node with nothing to configure. Commands that speak to one; what they have in common stands in [`remote`]:
 //!
 //! - [`deploy`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`cancel`], [`workers`]
 //! - [`worker`]: a worker without code
@@ -29,6 +29,7 @@ mod bench;
 mod cancel;
 mod check;
 mod deploy;
+mod dev;
 mod event;
 mod follow;
 mod history;
@@ -63,6 +64,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Check),
+    Dev(dev::Dev),
     Test(test::Test),
     Deploy(deploy::Deploy),
     Start(start::Start),
@@ -80,6 +82,7 @@ impl Command {
     fn run(&self, output: &mut Output) -> Vec<Error> {
         match self {
             Self::Check(check) => check.run(output),
+            Self::Dev(dev) => dev.run(output),
             Self::Test(test) => test.run(output),
             Self::Deploy(deploy) => deploy.run(output),
             Self::Start(start) => start.run(output),
@@ -133,6 +136,14 @@ enum Error {
     CasesFailed { failed: usize, cases: String },
     #[error("OUTPUT_FAILED: {file} could not be written: {error}; choose a place where it can")]
     Output { file: String, error: String },
+    #[error("INVALID_CONFIG: {0}")]
+    Config(#[from] crate::config::Error),
+    #[error(transparent)]
+    Server(#[from] crate::server::Error),
+    #[error("RUNTIME: the process gets no threads or signals: {0}; check the limits it runs under")]
+    Runtime(std::io::Error),
+    #[error("STOPPED_AT_ONCE: the node was told twice to stop; nothing acknowledged is lost")]
+    StoppedAtOnce,
 }
 
 impl Error {
@@ -140,7 +151,7 @@ impl Error {
         match self {
             Self::Source(error) if error.is_usage() => End::WrongUsage,
             Self::NoCases(_) | Self::Json { .. } | Self::Task(_) | Self::NoCommand(_) => End::WrongUsage,
-            Self::Client(client::Error::Address { .. }) => End::WrongUsage,
+            Self::Client(client::Error::Address { .. }) | Self::Config(_) => End::WrongUsage,
             Self::Client(error) | Self::NotMeasured(crate::bench::Error::Client(error)) if error.is_unknown() => {
                 End::Unknown
             }
@@ -160,7 +171,7 @@ impl Error {
 }
 
 /// Runs the command that the arguments name.
-pub(crate) fn run() -> ExitCode {
+pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
