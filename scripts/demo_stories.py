@@ -200,7 +200,8 @@ class Stage:
         """Starts an order."""
         parts = [f"{item['quantity']} × {item['sku']}" for item in order.input["items"]]
         self.run("start", "order-fulfilment", "--id", order.id, "--input", json.dumps(order.input), show=False)
-        say(f"$ orbit start order-fulfilment --id {order.id} --input …   # {', '.join(parts)}, to {order.input['country']}")
+        meaning = f"{', '.join(parts)}, to {order.input['country']}"
+        say(f"$ orbit start order-fulfilment --id {order.id} --input …   # {meaning}")
 
     def end_of(self, order: Order) -> list[dict[str, Any]]:
         """Waits until it is over; its events."""
@@ -218,7 +219,8 @@ class Stage:
     def noted(self, event: str, order: Order, step: str) -> list[dict[str, Any]]:
         """What the ledger says of a step."""
         about = {"event": event, "order": order.id, "step": step}
-        lines = [json.loads(line) for line in self.ledger.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        whole = [line for line in self.ledger.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        lines = [json.loads(line) for line in whole]
         return [line for line in lines if about.items() <= line.items()]
 
 
@@ -264,8 +266,11 @@ def details(event: dict[str, Any]) -> Iterator[str]:
         yield json.dumps(event["output"])
 
 
-def show(events: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool], marks: dict[int, str] | None = None) -> None:
-    """Lines of a history: number, seconds since the start, event, step, details. `marks` are put between by their times."""
+Event = dict[str, Any]
+
+
+def show(events: list[Event], wanted: Callable[[Event], bool], marks: dict[int, str] | None = None) -> None:
+    """Lines of a history: number, seconds since the start, event, step, details; `marks` between them by time."""
     began, marks = events[0]["timestamp_ms"], dict(sorted((marks or {}).items()))
     for event in filter(wanted, events):
         for at_ms in [at_ms for at_ms in marks if at_ms <= event["timestamp_ms"]]:
@@ -275,7 +280,7 @@ def show(events: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool],
         say(f"  {event['seq']:4} {seconds:7.3f} s  {event['type']:21} {event.get('step') or '':22} {words}".rstrip())
 
 
-def by_type(*kinds: str) -> Callable[[dict[str, Any]], bool]:
+def by_type(*kinds: str) -> Callable[[Event], bool]:
     """Events of these types."""
     return lambda event: event["type"] in kinds
 
@@ -315,7 +320,7 @@ def the_worker_is_killed(stage: Stage, drawn: Plan) -> None:
     say(f"$ kill -9 {pid}   # the worker; it was at {step}, whose effect {effect}")
     stage.stall = None
     stage.start_worker()
-    say("Another process resumes the session and says that it holds nothing. So the task is handed over again, at once:")
+    say("Another process resumes the session and says that it holds nothing. So the task is handed over again:")
     events = stage.end_of(order)
     show(
         events,

@@ -1,7 +1,7 @@
 """What the outside world did: a stock, a bank, a carrier, a post office, all in one file of JSON lines.
 
-They recognise a repetition by its idempotency key, as a good service does: the second time nothing is done and the answer
-is that of the first. A line is on disk before anybody hears of it, so the file can be read after any crash.
+They recognise a repetition by its idempotency key, as a good service does: the second time nothing is done and the
+answer is that of the first. A line is on disk before anybody hears of it, so the file can be read after any crash.
 """
 
 import fcntl

@@ -9,10 +9,11 @@
 
 What it keeps to:
 
-- A token is listed as held, in every hello and heartbeat, from its arrival until its result has been answered. So any node
-  can take this session up, and what a worker that died no longer lists is handed out again.
+- A token is listed as held, in every hello and heartbeat, from its arrival until its result has been answered. So any
+  node can take this session up, and what a worker that died no longer lists is handed out again.
 - A result is repeated after every reconnect until it has been answered. While no node is there, work goes on.
-- A task may come twice, always with the same `idempotency_key`. To do things once is the business of what a handler calls.
+- A task may come twice, always with the same `idempotency_key`. To do things once is the business of what a handler
+  calls.
 
 A handler is a coroutine function; it runs on the loop, so what blocks belongs into `asyncio.to_thread`.
 """
@@ -97,8 +98,8 @@ def open_plainly(address: str) -> grpc.aio.Channel:
 class Worker:
     """A worker with `slots` tasks at a time. `next_node` is asked for an address before each attempt to connect.
 
-    With `session_file` the session outlives the process: the next one resumes it, says at once that it holds nothing, and
-    no task has to wait for the session to time out. One process at a time may use such a file.
+    With `session_file` the session outlives the process: the next one resumes it, says at once that it holds nothing,
+    and no task has to wait for the session to time out. One process at a time may use such a file.
     """
 
     def __init__(

@@ -295,8 +295,9 @@ def test_failures_say_what_their_handler_says_and_what_nobody_expected_is_unknow
             await stream.say(tasks=[task(token=name, task_name=name)])
             found[name] = (await stream.result()).fail
             await stream.ack(name)
-        assert (found["refuse"].error_code, found["refuse"].retryable, found["refuse"].unknown) == ("NO_STOCK", False, False)
-        assert json.loads(found["refuse"].details) == {"sku": "lamp"}
+        refused = found["refuse"]
+        assert (refused.error_code, refused.retryable, refused.unknown) == ("NO_STOCK", False, False)
+        assert json.loads(refused.details) == {"sku": "lamp"}
         assert (found["break"].error_code, found["break"].error_message) == ("HANDLER_RAISED", "ValueError: seven")
         assert found["break"].retryable and found["break"].unknown and not found["break"].HasField("details")
         assert found["nan"].unknown, "an output that is no JSON comes after the work"

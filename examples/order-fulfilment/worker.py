@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the worker of order-fulfilment")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--address", nargs="+", help="host:port of the gRPC side of one or more nodes")
-    where.add_argument("--addresses-file", type=Path, help="addresses.json of a node, read again before each connection")
+    where.add_argument("--addresses-file", type=Path, help="addresses.json of a node, read before each connection")
     parser.add_argument("--ledger", type=Path, required=True, help="file in which the outside world notes what it did")
     parser.add_argument("--id", default="shop-1", help="who this worker is, over its restarts")
     parser.add_argument("--session-file", type=Path, help="where the session is kept over restarts")

@@ -1,4 +1,4 @@
-"""check-demo finds the four stories in a record that has them, and misses each of them in a record from which it was taken."""
+"""check-demo finds the four stories in a record, and misses each of them where it was taken out."""
 
 import copy
 import importlib.machinery
@@ -205,7 +205,8 @@ def a_gap(scene: Scene) -> None:
 
 def no_compensation(scene: Scene) -> None:
     kinds = ("CompensationStarted", "CompensationCompleted")
-    undone = [e for e in scene.histories["refused"] if e["type"] in kinds or e.get("step", "").startswith("compensate:")]
+    events = scene.histories["refused"]
+    undone = [e for e in events if e["type"] in kinds or e.get("step", "").startswith("compensate:")]
     without(scene, "refused", *undone)
 
 
