@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "order-fulfilment"
 PATIENCE_S = 60
-PACE_S = 0.4
+PACE_S = 0.6
 CATALOGUE = {"lamp": 4500, "bulb": 200, "chair": 12900, "table": 34900, "vase": 1900, "clock": 5600, "rug": 9900}
 SERVED, NOT_SERVED = ["DE", "FR", "NO", "SE"], ["AQ", "BV", "HM"]
 
@@ -204,17 +204,18 @@ class Stage:
         say(f"$ orbit start order-fulfilment --id {order.id} --input …   # {meaning}")
 
     def end_of(self, order: Order) -> list[dict[str, Any]]:
-        """Waits until it is over; its events."""
+        """Waits until it is over; its events, which go into the record."""
         path = f"/v1/executions/{order.id}/wait?timeout_ms=5000"
         over = ("COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT")
         wait_for(f"the end of {order.id}", lambda: ((self.ask(path) or {}).get("status") in over) or None)
-        return self.history(order)
-
-    def history(self, order: Order, suffix: str = "") -> list[dict[str, Any]]:
-        """Its events; the answer goes into the record."""
         text = self.run("history", order.id, "--output", "json", show=False)
-        (self.record / "histories" / f"{order.id}{suffix}.json").write_text(text)
+        (self.record / "histories" / f"{order.id}.json").write_text(text)
         return json.loads(text)["events"]
+
+    def keep_history_so_far(self, order: Order) -> None:
+        """Asked without a detour: while this takes its time, the order goes on."""
+        history = wait_for(f"the history of {order.id}", lambda: self.ask(f"/v1/executions/{order.id}/history"))
+        (self.record / "histories" / f"{order.id}.before.json").write_text(json.dumps(history))
 
     def noted(self, event: str, order: Order, step: str) -> list[dict[str, Any]]:
         """What the ledger says of a step."""
@@ -253,7 +254,7 @@ def details(event: dict[str, Any]) -> Iterator[str]:
         if event["redelivery"]:
             yield "redelivery"
     if kind == "StepDispatched":
-        yield f"attempt {event['attempt']}, to {event['worker_id']}, token {event['token'][:24]}"
+        yield f"attempt {event['attempt']}, to {event['worker_id']}"
     if kind == "CompensationStarted":
         yield ", ".join(event["steps"])
     if kind in ("StepAttemptUncertain", "StepClosing"):
@@ -295,10 +296,11 @@ def orders_succeed_and_one_is_refused(stage: Stage, drawn: Plan) -> None:
         stage.begin(order)
     ended = {order.id: stage.end_of(order) for order in drawn.first}
     fine = [order for order in drawn.first if order.id != drawn.refused]
-    say(f"\n{len(fine)} of {len(drawn.first)} are completed. What happened to {fine[0].id}:")
+    say(f"{len(fine)} of {len(drawn.first)} are completed.\n$ orbit history {fine[0].id}   # the main lines")
     show(ended[fine[0].id], by_type("StepFanOut", "StepSucceeded", "WorkflowCompleted"))
 
     title(2, f"The carrier refuses {drawn.refused}, so everything is undone in reverse")
+    say(f"$ orbit history {drawn.refused}   # the main lines")
     kinds = ("StepSucceeded", "StepFailed", "CompensationStarted", "CompensationCompleted", "WorkflowFailed")
     show(ended[drawn.refused], by_type(*kinds))
 
@@ -322,6 +324,7 @@ def the_worker_is_killed(stage: Stage, drawn: Plan) -> None:
     stage.start_worker()
     say("Another process resumes the session and says that it holds nothing. So the task is handed over again:")
     events = stage.end_of(order)
+    say(f"$ orbit history {order.id}   # the lines of {step}")
     show(
         events,
         lambda event: event.get("step") == step or event["type"] == "WorkflowCompleted",
@@ -341,7 +344,7 @@ def the_node_is_killed(stage: Stage, drawn: Plan) -> None:
     title(4, f"The node is killed while {step} is under way")
     stage.begin(order)
     wait_for(f"{step} of {order.id}", lambda: stage.noted("began", order, step) or None)
-    stage.history(order, ".before")
+    stage.keep_history_so_far(order)
     time.sleep(drawn.node_kill_after_s)
     pid = stage.kill("node")
     killed_ms = now_ms()
@@ -349,8 +352,9 @@ def the_node_is_killed(stage: Stage, drawn: Plan) -> None:
     time.sleep(drawn.node_away_s)
     back_ms = now_ms()
     stage.start_node()
-    say("$ orbit dev …   # the same data")
+    say("$ orbit dev --data-dir … &   # the same data")
     events = stage.end_of(order)
+    say(f"$ orbit history {order.id}   # the main lines")
     wanted = by_type("StepFanOut", "StepDispatched", "StepAttemptUncertain", "StepSucceeded", "WorkflowCompleted")
     show(events, wanted, {killed_ms: "the node is killed", back_ms: "the node is started again"})
 

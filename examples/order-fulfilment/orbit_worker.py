@@ -152,7 +152,7 @@ class Worker:
             try:
                 async with self._open_channel(self._next_node()) as channel:
                     await self._converse(WorkerServiceStub(channel))
-            except (OSError, asyncio.InvalidStateError, asyncio.TimeoutError) as error:
+            except (OSError, asyncio.InvalidStateError) as error:  # a TimeoutError is an OSError
                 log.info("no connection: %s", error or type(error).__name__)
             except grpc.aio.AioRpcError as error:
                 self._judge(error)
@@ -256,7 +256,7 @@ class Worker:
         """Longer from time to time, up to a bound; never for two workers equally long."""
         try:
             await asyncio.wait_for(self._finished.wait(), self._reconnect_s * random.uniform(0.5, 1))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self._reconnect_s = min(2 * self._reconnect_s, RECONNECT_S[1])
 
     def _forget_session(self) -> None:

@@ -30,9 +30,7 @@ class Shop:
     async def do(self, task: Task, effect: Callable[[Any], Any]) -> Any:
         """`effect` happens once for each idempotency key, however often the task comes."""
         about = {"order": task.execution_id, "step": task.step_id, "task": task.name}
-        self._ledger.note(
-            "began", key=task.idempotency_key, attempt=task.attempt, redelivery=task.redelivery, **about
-        )
+        self._ledger.note("began", key=task.idempotency_key, attempt=task.attempt, redelivery=task.redelivery, **about)
         await self._spend("before", task, about)
         answer = self._ledger.once(task.idempotency_key, lambda: effect(task.input), **about)
         await self._spend("after", task, about)
