@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use workflow::event::{Compensation, Parent, TaskError};
 use workflow::value::{Payload, Value};
-use serde::Serialize;
 
 /// Starts an execution.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,8 @@ pub struct ExecutionState {
     pub input: Option<Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Payload>,
-    #[serde(skip_serializing_if = "Option::is_none", rename = "failure")]
+    /// The whole error; that of the summary is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<TaskError>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compensation: Option<Compensation>,

@@ -1,7 +1,37 @@
-//! Executions as actors over replicated shards.
+//! Executions as actors over replicated shards: deciding, committing, handing over.
+//!
+//! Read in this order:
+//!
+//! - [`api`] and [`error`]: the words of every surface
+//! - [`history`]: events as they are kept
+//! - `table`: the tables of a shard and their keys
+//! - `rows` and `index`: a run from its rows, and what of it lies in the index tables
+//! - `execution`: one execution: an actor that decides and commits
+//! - `shard`: the executions of a shard, its timers, what a new leader derives
+//! - `desk`: where ready tasks meet idle slots; worker sessions
+//! - `definitions`: registered documents
+//! - `read`: answers about executions
+//! - `supervisor` and `found`: the shards of a node, and how a cluster begins
+//! - [`engine`]: all of it as one handle
 
 #![warn(missing_docs)]
 
 pub mod api;
+mod definitions;
+mod desk;
 pub mod engine;
 pub mod error;
+mod execution;
+mod failure;
+mod found;
+pub mod history;
+mod index;
+mod read;
+mod rows;
+mod shard;
+mod supervisor;
+mod table;
+mod warnings;
+
+pub use desk::Connection;
+pub use shard::Dice;

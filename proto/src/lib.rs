@@ -3,7 +3,9 @@
 //! Read in this order:
 //!
 //! - [`store`]: the records a node keeps, log and state;
+//! - [`history`]: the events of executions, as they are kept;
 //! - [`peer`]: how nodes speak to each other;
+//! - [`engine`]: what the engine keeps beside the histories;
 //! - [`worker`]: how workers get tasks and report results;
 //! - [`api`]: what clients ask of Orbit.
 //!
@@ -13,9 +15,14 @@
 #![warn(missing_docs)]
 
 pub use generated::api::v1 as api;
+pub use generated::engine::v1 as engine;
+pub use generated::history::v1 as history;
 pub use generated::peer::v1 as peer;
 pub use generated::store::v1 as store;
 pub use generated::worker::v1 as worker;
+
+/// All of the `.proto` files as an encoded `FileDescriptorSet` without comments: for reflection, and to compare releases.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
 
 /// The packages nest as the generated code expects them to: it names its neighbours by `super::super`.
 #[allow(missing_docs, missing_debug_implementations, clippy::all)]
@@ -25,9 +32,19 @@ mod generated {
             tonic::include_proto!("orbit.store.v1");
         }
     }
+    pub mod history {
+        pub mod v1 {
+            tonic::include_proto!("orbit.history.v1");
+        }
+    }
     pub mod peer {
         pub mod v1 {
             tonic::include_proto!("orbit.peer.v1");
+        }
+    }
+    pub mod engine {
+        pub mod v1 {
+            tonic::include_proto!("orbit.engine.v1");
         }
     }
     pub mod worker {

@@ -261,6 +261,19 @@ impl Run {
         &self.results
     }
 
+    /// Whether a first result was taken in since the last [`take_changes`](Self::take_changes). It must be stored even
+    /// if no event follows from it.
+    #[must_use]
+    pub fn has_new_results(&self) -> bool {
+        self.results.is_changed()
+    }
+
+    /// Whether details of heartbeats came in since the last [`take_changes`](Self::take_changes).
+    #[must_use]
+    pub fn has_unwritten_details(&self) -> bool {
+        self.heartbeats.is_changed()
+    }
+
     /// What the worker last said about the attempt of `unit`.
     #[must_use]
     pub fn last_heartbeat(&self, unit: &str) -> Option<&Payload> {

@@ -120,8 +120,16 @@ pub struct Head {
     pub started_at_ms: Option<u64>,
     /// When the run's time-out is due, ms.
     pub timeout_at_ms: Option<u64>,
-    /// The occurrence of a schedule that it stands for, ms.
+    /// The schedule that started it.
+    pub schedule_id: Option<String>,
+    /// … and the occurrence that it stands for, ms.
     pub scheduled_at_ms: Option<u64>,
+    /// 1 to 5, 1 first.
+    pub priority: Option<u8>,
+    /// Shares a priority by turns.
+    pub fairness_key: Option<String>,
+    /// W3C trace context of whoever started it.
+    pub traceparent: Option<String>,
     /// Number of the run, from 1.
     pub run: u32,
     /// 1 + how often the end was taken back.

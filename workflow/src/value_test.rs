@@ -104,6 +104,8 @@ fn payloads_keep_every_byte() {
         let bytes = bincode::serialize(&payload).unwrap();
         assert_eq!(bincode::deserialize::<Payload>(&bytes).unwrap(), payload);
     }
+    assert_eq!(Payload::stored("[1.10]").as_str(), "[1.10]");
+    assert!(Payload::stored("[1.10").value().is_null(), "no JSON after all");
     assert_eq!(Payload::parse(" \n1.10\t").unwrap().as_str(), "1.10");
     assert_eq!(Payload::parse("1.10").unwrap().value(), Value::Double(1.1));
     assert_eq!(Payload::from(Value::Double(2.0)).as_str(), "2");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::live::{At, Shipment};
 use super::report::Difference;
 use super::world::{Act, World};
-use crate::command::{Answered, Cancel, CarriedSignal, Start};
+use crate::command::{Answered, Cancel, Start};
 use crate::event::{Parent, TaskError};
 use crate::key::Key;
 use crate::state::{RunStatus, Unit, Work};
@@ -141,20 +141,7 @@ impl World<'_> {
     /// Created, unconsumed signals, started: one commit (L10).
     fn next_run(&mut self, at: At) {
         let run = &self.lives[at.0].run;
-        let state = run.state();
-        let waiting = state.signals.iter().filter(|(_, signal)| signal.taken_by.is_none());
-        let carried = waiting.map(|(_, signal)| CarriedSignal {
-            signal: signal.signal.clone(),
-            payload: signal.payload.clone(),
-            dedup_id: signal.dedup_id.clone(),
-        });
-        let command = Start {
-            run: state.head.run + 1,
-            first_created_at_ms: Some(state.head.first_created_at_ms),
-            parent: state.head.parent.clone(),
-            carried: carried.collect(),
-            ..Start::with_input(state.head.output.clone().unwrap_or_default())
-        };
+        let command = Start::next_run(run.state());
         let (definition, id) = (Arc::clone(run.definition()), run.execution_id().to_owned());
         let next = self.add_run(&definition, &id);
         self.runs.entry(id.clone()).or_default().push(next);

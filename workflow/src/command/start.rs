@@ -7,6 +7,7 @@ use crate::contract::ValueFault;
 use crate::decide::{RULES, StartScope};
 use crate::definition::AttributeKind;
 use crate::event::{Parent, SignalReceived, WorkflowCreated, WorkflowStarted};
+use crate::state::Execution;
 use crate::value::{Payload, Value};
 
 /// The first command of a run.
@@ -59,9 +60,31 @@ impl Start {
             fairness_key: None,
         }
     }
-}
 
-impl Start {
+    /// The run after one that goes on as new: everything that moves on stands in its events (L10). The signals that
+    /// nobody took come along, in order; the time-out starts over.
+    #[must_use]
+    pub fn next_run(ended: &Execution) -> Self {
+        let head = &ended.head;
+        let waiting = ended.signals.iter().filter(|(_, signal)| signal.taken_by.is_none());
+        let carried = waiting.map(|(_, signal)| CarriedSignal {
+            signal: signal.signal.clone(),
+            payload: signal.payload.clone(),
+            dedup_id: signal.dedup_id.clone(),
+        });
+        Self {
+            run: head.run + 1,
+            first_created_at_ms: Some(head.first_created_at_ms),
+            input: head.output.clone().unwrap_or_default(),
+            parent: head.parent.clone(),
+            carried: carried.collect(),
+            schedule: head.schedule_id.clone().zip(head.scheduled_at_ms),
+            traceparent: head.traceparent.clone(),
+            priority: head.priority,
+            fairness_key: head.fairness_key.clone(),
+        }
+    }
+
     /// What attributes see.
     fn scope<'a>(&'a self, turn: &'a Turn<'_>, input: &Payload) -> StartScope<'a> {
         StartScope {

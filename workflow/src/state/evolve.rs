@@ -134,6 +134,10 @@ impl Execution {
         self.head.parent.clone_from(&e.parent);
         self.head.timeout_at_ms = e.timeout_at_ms;
         self.head.scheduled_at_ms = e.scheduled_at;
+        self.head.schedule_id.clone_from(&e.schedule_id);
+        self.head.priority = e.priority;
+        self.head.fairness_key.clone_from(&e.fairness_key);
+        self.head.traceparent.clone_from(&e.traceparent);
     }
 
     fn ended(&mut self, status: RunStatus, output: Option<&Payload>, error: Option<&TaskError>) {
@@ -270,6 +274,9 @@ impl Execution {
         self.with_unit(&e.step, |unit| {
             if unit.attempt != e.attempt {
                 unit.lost = 0;
+            }
+            if unit.attempt != e.attempt || !e.redelivery {
+                unit.queued_at_ms = at.now_ms;
             }
             if let Some(input) = &e.input {
                 unit.input = Some(input.clone());

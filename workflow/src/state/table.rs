@@ -223,6 +223,11 @@ impl<V, K: Ord + Hash + Clone> Table<V, K> {
         self.len() == 0
     }
 
+    /// Whether rows were written or removed since the last [`take_changed`](Self::take_changed).
+    pub fn is_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// The keys written or removed since the last call, in order.
     pub fn take_changed(&mut self) -> BTreeSet<K> {
         std::mem::take(&mut self.changed)

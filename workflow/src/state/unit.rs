@@ -100,6 +100,8 @@ pub struct Unit {
     pub lost: u32,
     /// When it was scheduled or handed over last, ms.
     pub at_ms: u64,
+    /// When this attempt was put into its queue first, ms: a redelivered task keeps its age.
+    pub queued_at_ms: u64,
     /// When it was scheduled first or opened, ms.
     pub started_at_ms: u64,
     /// When it was resolved, ms.

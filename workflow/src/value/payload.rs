@@ -64,6 +64,12 @@ impl Payload {
         Ok(Payload::keep(text.trim_matches([' ', '\t', '\r', '\n'])))
     }
 
+    /// A text that was taken from a payload and kept where nothing changes it: it is not read again. One that is no
+    /// JSON after all says null.
+    pub fn stored(text: &str) -> Self {
+        Payload::keep(text)
+    }
+
     /// The payload `null`.
     pub fn null() -> Self {
         Payload::keep("null")
@@ -87,7 +93,7 @@ impl Payload {
 
     /// The text, read. Costs as much as the text is long.
     pub fn value(&self) -> Value {
-        // Every way to make a payload has read the text with the same parser: it cannot fail here.
+        // Whoever first made this payload has read the text with the same parser: it cannot fail here.
         Value::from_json(&self.0.text).unwrap_or_default()
     }
 

@@ -1,0 +1,53 @@
+//! A worker's stream.
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Desk;
+use super::session::OutletId;
+use crate::api::{Delivery, Registered};
+
+/// A worker's stream: dropping it takes back what was not received and its idle slots.
+#[derive(Debug)]
+pub struct Connection {
+    /// The session.
+    pub session: Registered,
+    /// What goes out, in order. Bounded; ends when the session ends or another stream takes its place.
+    pub deliveries: mpsc::Receiver<Delivery>,
+    desk: Desk,
+    outlet: OutletId,
+}
+
+impl Connection {
+    pub(super) fn new(desk: Desk, outlet: OutletId, session: Registered, deliveries: mpsc::Receiver<Delivery>) -> Self {
+        Self { session, deliveries, desk, outlet }
+    }
+
+    /// That many more tasks may be delivered. A session has at most 10 000 slots; what it offers beyond is left out.
+    pub fn offer_slots(&self, slots: u32) {
+        let now = Instant::now();
+        self.desk.with(|state| {
+            state.seen(&self.session.worker_session_id, now);
+            let slots = state.slots_allowed(self.outlet, usize::try_from(slots).unwrap_or(usize::MAX));
+            state.offer_slots(self.outlet, slots);
+        });
+    }
+
+    /// Tasks that have arrived.
+    pub fn received(&self, tokens: &[String]) {
+        let now = Instant::now();
+        let tokens: Vec<_> = tokens.iter().filter_map(|token| token.parse().ok()).collect();
+        self.desk.with(|state| {
+            state.seen(&self.session.worker_session_id, now);
+            for token in &tokens {
+                state.received(self.outlet, token);
+            }
+        });
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.desk.with(|state| state.close_outlet(self.outlet));
+    }
+}

@@ -1,0 +1,1 @@
+//! The desk as its users see it.

@@ -1,0 +1,91 @@
+//! What an execution can be asked.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use workflow::command::{HeartbeatAnswer, ResultAnswer, Token};
+use workflow::definition::Definition;
+use workflow::event::{TaskError, UncertainReason};
+use workflow::value::Payload;
+
+use crate::api;
+use crate::desk::{Ready, Slot};
+use crate::error::Result;
+use crate::table::Timer;
+
+/// Where an answer goes. Who no longer waits does not need to know.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// A start, with its definition resolved.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) request: api::StartExecution,
+    pub(crate) definition: Arc<Definition>,
+}
+
+/// Something for one execution.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    /// What.
+    pub(crate) what: What,
+    /// Its place among what waits; given back when it is done.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    Start(Box<Start>, Reply<api::Started>),
+    Complete {
+        token: Token,
+        output: Payload,
+        reply: Reply<ResultAnswer>,
+    },
+    Fail {
+        token: Token,
+        error: TaskError,
+        unknown: bool,
+        reply: Reply<ResultAnswer>,
+    },
+    TaskHeartbeat {
+        token: Token,
+        details: Option<Payload>,
+        reply: Reply<HeartbeatAnswer>,
+    },
+    Cancel {
+        reason: String,
+        force: bool,
+        reply: Reply<()>,
+    },
+    /// A slot is reserved for a task of this execution.
+    Offer(Box<Ready>, Slot),
+    /// A hand-over did not arrive, or its worker is gone.
+    TakeBack {
+        token: Token,
+        reason: UncertainReason,
+    },
+    /// Time is up for something.
+    Due(Timer),
+    /// A worker has said nothing about a task for too long.
+    Silent(Token),
+    /// Its last batch was cut.
+    Proceed,
+}
+
+impl What {
+    /// Whether it may be refused for load.
+    pub(crate) fn may_be_refused(&self) -> bool {
+        matches!(self, Self::Start(..))
+    }
+
+    /// Answers with an error without having looked at it.
+    pub(crate) fn refuse(self, error: crate::error::Error) {
+        // Who no longer waits does not need to know.
+        match self {
+            Self::Start(_, reply) => drop(reply.send(Err(error))),
+            Self::Complete { reply, .. } | Self::Fail { reply, .. } => drop(reply.send(Err(error))),
+            Self::TaskHeartbeat { reply, .. } => drop(reply.send(Err(error))),
+            Self::Cancel { reply, .. } => drop(reply.send(Err(error))),
+            Self::Offer(..) | Self::TakeBack { .. } | Self::Due(_) | Self::Silent(_) | Self::Proceed => {}
+        }
+    }
+}

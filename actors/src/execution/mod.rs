@@ -1,0 +1,218 @@
+//! One execution: an actor that takes asks in order, decides, and commits what was decided.
+//!
+//! ```text
+//!   asks ──▶ waiting ──▶ a turn: decide, one after the other ──▶ one proposal ──▶ applied: answers, then effects
+//!                ▲                                                    │
+//!                └────────── gathers while the commit is under way ◀──┘
+//! ```
+//!
+//! It decides only from applied state: while a commit is under way nothing is decided. What a commit that fails had
+//! decided is thrown away with the state that it led to.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orbit_raft::{Applied, Environment, Part, ProposeError, Term};
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+use crate::error::Error;
+use crate::shard::{Context, ShardMsg};
+
+pub(crate) mod ask;
+mod close;
+mod decide;
+mod effects;
+mod load;
+pub(crate) mod loaded;
+mod start;
+mod turn;
+
+pub(crate) use ask::{Ask, Reply, What};
+use loaded::Loaded;
+use turn::Turn;
+
+/// Details of a heartbeat are written with the next commit, at the latest after this.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// What an execution is told.
+#[derive(Debug)]
+pub(crate) enum Msg {
+    /// By somebody else.
+    Ask(Ask),
+    /// By its own commit.
+    Committed(Result<Applied, ProposeError>),
+    /// Details of heartbeats have waited long enough.
+    Flush,
+}
+
+/// The actor.
+#[derive(Debug)]
+pub(crate) struct ExecutionActor<E>(PhantomData<fn() -> E>);
+
+impl<E> Default for ExecutionActor<E> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// What it begins with.
+#[derive(Debug)]
+pub(crate) struct Birth<E: Environment> {
+    pub(crate) context: Arc<Context<E>>,
+    pub(crate) shard: ActorRef<ShardMsg>,
+    pub(crate) term: Term,
+    pub(crate) id: Arc<str>,
+}
+
+/// What it knows.
+#[derive(Debug)]
+pub(crate) struct Life<E: Environment> {
+    pub(super) context: Arc<Context<E>>,
+    pub(super) shard: ActorRef<ShardMsg>,
+    pub(super) term: Term,
+    pub(super) id: Arc<str>,
+    pub(super) loaded: Option<Loaded>,
+    waiting: VecDeque<Ask>,
+    under_way: Option<Turn>,
+    /// What the execution was first started with, once it was looked at.
+    pub(super) started: Option<orbit_proto::engine::StartRecord>,
+    /// Asks done since birth.
+    handled: u64,
+    /// Details of heartbeats wait to be written.
+    flush: Flush,
+}
+
+/// Whether details of heartbeats wait to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    No,
+    Armed,
+    Due,
+}
+
+impl<E: Environment> Actor for ExecutionActor<E> {
+    type Msg = Msg;
+    type State = Life<E>;
+    type Arguments = Birth<E>;
+
+    async fn pre_start(&self, _: ActorRef<Msg>, birth: Birth<E>) -> Result<Life<E>, ActorProcessingErr> {
+        let Birth { context, shard, term, id } = birth;
+        Ok(Life {
+            context,
+            shard,
+            term,
+            id,
+            loaded: None,
+            waiting: VecDeque::new(),
+            under_way: None,
+            started: None,
+            handled: 0,
+            flush: Flush::No,
+        })
+    }
+
+    async fn handle(&self, myself: ActorRef<Msg>, msg: Msg, life: &mut Life<E>) -> Result<(), ActorProcessingErr> {
+        match msg {
+            Msg::Ask(ask) => life.waiting.push_back(ask),
+            Msg::Committed(outcome) => life.committed(outcome),
+            Msg::Flush => life.flush = Flush::Due,
+        }
+        life.go_on(&myself);
+        Ok(())
+    }
+}
+
+impl<E: Environment> Life<E> {
+    /// Takes turns until a commit is under way or nothing waits.
+    fn go_on(&mut self, myself: &ActorRef<Msg>) {
+        while self.under_way.is_none() {
+            let mut turn = Turn { flush: self.flush == Flush::Due, ..Turn::default() };
+            if !self.gather(&mut turn) {
+                return self.rest(myself);
+            }
+            if turn.flush {
+                self.flush = Flush::No;
+            }
+            match self.close(&mut turn) {
+                Ok(()) if turn.parts.is_empty() => self.finish(turn, None),
+                Ok(()) => {
+                    let parts = std::mem::take(&mut turn.parts);
+                    self.propose(myself, parts);
+                    self.under_way = Some(turn);
+                }
+                Err(error) => self.throw_away(turn, &error),
+            }
+        }
+    }
+
+    /// Decides on what waits; `false` if nothing does.
+    fn gather(&mut self, turn: &mut Turn) -> bool {
+        if self.loaded.as_ref().is_some_and(|loaded| loaded.unfinished) {
+            self.proceed(turn);
+            return true;
+        }
+        while !turn.is_full() {
+            let Some(ask) = self.waiting.pop_front() else { break };
+            turn.asks += 1;
+            turn.permits.extend(ask.permit);
+            self.take(ask.what, turn);
+            // The rest of a batch comes before anything else.
+            if self.loaded.as_ref().is_some_and(|loaded| loaded.unfinished) {
+                break;
+            }
+        }
+        turn.asks > 0 || turn.flush
+    }
+
+    fn propose(&self, myself: &ActorRef<Msg>, parts: Vec<Part>) {
+        let (context, term, myself) = (Arc::clone(&self.context), self.term, myself.clone());
+        tokio::spawn(async move {
+            let outcome = context.group.propose_in(term, parts).await;
+            // An execution that is gone has nothing to tell any more.
+            let _ = myself.cast(Msg::Committed(outcome));
+        });
+    }
+
+    fn committed(&mut self, outcome: Result<Applied, ProposeError>) {
+        let Some(turn) = self.under_way.take() else { return };
+        match crate::failure::of_commit(&self.id, outcome) {
+            None => self.finish(turn, None),
+            Some(error) => self.throw_away(turn, &error),
+        }
+    }
+
+    /// Forgets what was decided and not committed, and everything that it led to.
+    fn throw_away(&mut self, turn: Turn, error: &Error) {
+        self.started = None;
+        self.loaded = None;
+        self.finish(turn, Some(error));
+        // Timers, offers and the like that this turn took are found again in what is stored.
+        let _ = self.shard.cast(ShardMsg::Rederive(self.term));
+    }
+
+    fn finish(&mut self, turn: Turn, failed: Option<&Error>) {
+        let Turn { answers, effects, offers, asks, permits, .. } = turn;
+        match failed {
+            None => self.do_effects(effects),
+            Some(_) => offers.into_iter().for_each(|ready| self.context.desk.enqueue(self.context.shard, ready)),
+        }
+        answers.into_iter().for_each(|answer| answer(failed));
+        self.handled += asks as u64;
+        drop(permits);
+    }
+
+    /// Nothing waits: tells the shard, which may let it sleep.
+    fn rest(&mut self, myself: &ActorRef<Msg>) {
+        if self.has_unwritten_details() && self.flush == Flush::No {
+            self.flush = Flush::Armed;
+            myself.send_after(FLUSH, || Msg::Flush);
+        }
+        let (bytes, sleepy) = self.loaded.as_ref().map_or((0, true), |loaded| (loaded.bytes, loaded.may_sleep()));
+        let sleepy = sleepy && self.flush == Flush::No;
+        let rest = ShardMsg::Rest { id: Arc::clone(&self.id), handled: self.handled, bytes, sleepy };
+        // A shard that is gone takes its executions with it.
+        let _ = self.shard.cast(rest);
+    }
+}

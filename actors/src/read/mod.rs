@@ -1,0 +1,12 @@
+//! Reading executions: from applied state, as of one moment, never more than an answer may hold.
+
+mod history;
+mod list;
+mod state;
+
+pub(crate) use history::history;
+pub(crate) use list::{count, page};
+pub(crate) use state::{load, payload_of, run_number, runs, show, summary, units, units_total};
+
+/// Most bytes of an answer: clients refuse more than 4 MiB.
+pub(crate) const ANSWER_BYTES_MAX: usize = 3 << 20;

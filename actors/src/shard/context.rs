@@ -1,0 +1,98 @@
+//! What a shard and its executions share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use orbit_raft::{Environment, Group};
+use tokio::sync::Semaphore;
+
+use super::silence::Silence;
+use super::timers::Timers;
+use super::waiters::Waiters;
+use crate::definitions::Definitions;
+use crate::desk::{Desk, ShardId};
+
+/// What a shard and its executions share.
+pub(crate) struct Context<E: Environment> {
+    /// Its number.
+    pub(crate) shard: ShardId,
+    /// How many shards there are.
+    pub(crate) shards: u16,
+    pub(crate) group: Group<E>,
+    pub(crate) desk: Desk,
+    pub(crate) definitions: Definitions<E>,
+    pub(crate) timers: Timers,
+    pub(crate) silence: Silence,
+    pub(crate) waiters: Waiters,
+    pub(crate) dice: Dice,
+    /// Places for commands that wait.
+    pub(crate) places: Arc<Semaphore>,
+    alive: AtomicI64,
+}
+
+impl<E: Environment> fmt::Debug for Context<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+impl<E: Environment> Context<E> {
+    pub(crate) fn new(
+        (shard, shards): (ShardId, u16),
+        group: Group<E>,
+        desk: Desk,
+        definitions: Definitions<E>,
+        dice: Dice,
+        places: usize,
+    ) -> Self {
+        Self {
+            shard,
+            shards,
+            group,
+            desk,
+            definitions,
+            timers: Timers::default(),
+            silence: Silence::default(),
+            waiters: Waiters::default(),
+            dice,
+            places: Arc::new(Semaphore::new(places)),
+            alive: AtomicI64::new(0),
+        }
+    }
+
+    /// Executions begun less executions ended.
+    pub(crate) fn count(&self, more: i64) {
+        if more != 0 {
+            self.alive.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts anew.
+    pub(crate) fn recount(&self, alive: u64) {
+        self.alive.store(i64::try_from(alive).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// Executions that are not over, if this node leads.
+    pub(crate) fn alive(&self) -> u64 {
+        u64::try_from(self.alive.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
+/// Where the random parts of tokens and ids come from. A simulation brings its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Dice(pub fn() -> [u8; 16]);
+
+impl Default for Dice {
+    fn default() -> Self {
+        Self(|| *uuid::Uuid::new_v4().as_bytes())
+    }
+}
+
+impl Dice {
+    /// The random part of a token.
+    pub(crate) fn eight_bytes(&self) -> [u8; 8] {
+        // A version 4 UUID has six fixed bits; hashing spreads the other 122 over the eight bytes.
+        xxhash_rust::xxh3::xxh3_64(&(self.0)()).to_be_bytes()
+    }
+}

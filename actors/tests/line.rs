@@ -1,0 +1,103 @@
+//! The way of a task on one node: from a document to a result, with 1, 4 and 16 shards.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use orbit_actors::error::Code;
+use support::{complete, deploy, events, open, poll, register, settings, start, within};
+
+const CHAIN: &str = r#"
+name: chain
+version: 1.0.0
+tasks:
+  first: {version: 1.0.0}
+  second: {version: 1.0.0}
+steps:
+  - id: one
+    task: first
+    input: {n: "${input.n}"}
+  - id: two
+    task: second
+    after: one
+    input: {n: "${steps.one.output.n}"}
+result: "${steps.two.output}"
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_becomes_work_done_by_a_worker() {
+    for shards in [1, 4, 16] {
+        let dir = tempfile::tempdir().unwrap();
+        let node = open(dir.path(), settings(shards)).await;
+        deploy(&node, CHAIN).await;
+        let session = register(&node, "w", &["first", "second"]).await;
+        for n in 0..8 {
+            let id = format!("chain-{n}");
+            let started = node.start(start("chain", &id, r#"{"n": 9007199254740993}"#)).await.unwrap();
+            assert!(started.created);
+            let one = poll(&node, &session).await;
+            assert_eq!((one.step_id.as_str(), one.input.as_str()), ("one", r#"{"n":9007199254740993}"#));
+            complete(&node, &one, r#"{"n": 9007199254740993}"#).await;
+            let two = poll(&node, &session).await;
+            assert_eq!(two.step_id, "two");
+            complete(&node, &two, r#"{"sum": 12345678901234567890}"#).await;
+            let state = within(10, "the end", node.wait(&id, Duration::from_secs(8))).await.unwrap();
+            assert_eq!(state.summary.status, "COMPLETED");
+            assert_eq!(state.output.unwrap().as_str(), r#"{"sum": 12345678901234567890}"#);
+        }
+        assert_eq!(node.active_executions(), 0);
+        node.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_may_be_repeated_and_another_one_with_its_id_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(4)).await;
+    deploy(&node, CHAIN).await;
+    assert!(node.start(start("chain", "a", r#"{"n": 1}"#)).await.unwrap().created);
+    let again = node.start(start("chain", "a", r#"{ "n" : 1.0 }"#)).await.unwrap();
+    assert_eq!((again.created, again.run), (false, 1));
+    let other = node.start(start("chain", "a", r#"{"n": 2}"#)).await.unwrap_err();
+    assert_eq!(other.code, Code::ExecutionExists);
+    assert_eq!(node.start(start("none", "b", "{}")).await.unwrap_err().code, Code::WorkflowNotFound);
+    assert_eq!(node.start(start("chain", "a/b", "{}")).await.unwrap_err().code, Code::InvalidExecutionId);
+    assert_eq!(node.start(start("chain", "c", "[]")).await.unwrap_err().code, Code::InvalidInput);
+    assert_eq!(node.show("c", None).await.unwrap_err().code, Code::NotFound);
+    node.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_goes_on_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(4)).await;
+    deploy(&node, CHAIN).await;
+    let session = register(&node, "w", &["first", "second"]).await;
+    node.start(start("chain", "a", r#"{"n": 1}"#)).await.unwrap();
+    node.start(start("chain", "b", r#"{"n": 2}"#)).await.unwrap();
+    let held = poll(&node, &session).await;
+    node.shutdown().await;
+    drop(node);
+
+    let node = open(dir.path(), settings(4)).await;
+    assert_eq!(node.active_executions(), 2);
+    // The worker resumes its session and still holds what it held; the other task is handed over now.
+    let resumed = orbit_actors::api::Register {
+        tokens: vec![held.token.clone()],
+        worker_session_id: Some(session.worker_session_id.clone()),
+        ..support::worker("w", &["first", "second"])
+    };
+    let resumed = node.register(resumed).await.unwrap();
+    assert_eq!(resumed.worker_session_id, session.worker_session_id);
+    complete(&node, &held, r#"{"n": 1}"#).await;
+    for _ in 0..3 {
+        let task = poll(&node, &resumed).await;
+        complete(&node, &task, r#"{"n": 7}"#).await;
+    }
+    for id in ["a", "b"] {
+        let state = within(10, "the end", node.wait(id, Duration::from_secs(8))).await.unwrap();
+        assert_eq!(state.summary.status, "COMPLETED", "{:?}", events(&node, id).await);
+    }
+    node.shutdown().await;
+}

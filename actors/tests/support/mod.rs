@@ -1,0 +1,104 @@
+//! One node in this process, on a disk of its own.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use orbit_actors::api::{Complete, Register, Registered, StartExecution, Task, TaskVersion};
+use orbit_actors::engine::{Engine, Settings};
+use orbit_raft::disk::FatalHook;
+use orbit_raft::network::GrpcTransport;
+use orbit_raft::clock::SystemClock;
+use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, Storage};
+use uuid::Uuid;
+use workflow::document::Format;
+use workflow::value::Payload;
+
+pub type Node = Engine<Production>;
+
+/// Settings with short times, so that what must time out does so soon.
+pub fn settings(shards: u16) -> Settings {
+    Settings { shards, ..Settings::default() }
+}
+
+/// Opens a node and waits until it may decide.
+pub async fn open(path: &Path, settings: Settings) -> Node {
+    let identity = || Identity { cluster: Uuid::from_u128(1), node: NodeId(1), incarnation: Uuid::from_u128(2) };
+    let storage = Storage::open_or_create(path, identity).unwrap();
+    let parts = Parts::<Production> {
+        identity: storage.identity,
+        settings: orbit_raft::Settings {
+            heartbeat: Duration::from_millis(20),
+            election_min: Duration::from_millis(60),
+            election_max: Duration::from_millis(100),
+            ..orbit_raft::Settings::default()
+        },
+        log: storage.log,
+        state: storage.state,
+        transport: GrpcTransport,
+        clock: SystemClock,
+        fatal: FatalHook::exit(),
+    };
+    let node = RaftNode::start(parts).await.unwrap();
+    let engine = Engine::open(node, settings, Some(PeerAddress("127.0.0.1:1".to_owned()))).await.unwrap();
+    within(20, "an election", engine.ready().wait_for(|ready| *ready)).await.unwrap();
+    engine
+}
+
+/// Fails instead of hanging.
+pub async fn within<T>(seconds: u64, what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(seconds), future).await {
+        Ok(value) => value,
+        Err(_) => panic!("{what} took more than {seconds} s"),
+    }
+}
+
+pub async fn deploy(node: &Node, source: &str) {
+    node.deploy(source, Format::Yaml).await.unwrap();
+}
+
+pub fn json(text: &str) -> Payload {
+    Payload::parse(text).unwrap()
+}
+
+pub fn start(workflow: &str, id: &str, input: &str) -> StartExecution {
+    StartExecution {
+        workflow: workflow.to_owned(),
+        execution_id: Some(id.to_owned()),
+        input: json(input),
+        ..StartExecution::default()
+    }
+}
+
+pub fn worker(id: &str, tasks: &[&str]) -> Register {
+    let contract = |name: &&str| TaskVersion { task_name: (*name).to_owned(), contract_version: "1.0.0".to_owned() };
+    Register {
+        worker_id: id.to_owned(),
+        runtime: "test".to_owned(),
+        contracts: tasks.iter().map(contract).collect(),
+        ..Register::default()
+    }
+}
+
+pub async fn register(node: &Node, id: &str, tasks: &[&str]) -> Registered {
+    node.register(worker(id, tasks)).await.unwrap()
+}
+
+/// The next task of a session.
+pub async fn poll(node: &Node, session: &Registered) -> Task {
+    let session = &session.worker_session_id;
+    let tasks = within(10, "a poll", node.poll(session, 1, Duration::from_secs(8))).await.unwrap();
+    tasks.into_iter().next().expect("no task came")
+}
+
+pub async fn complete(node: &Node, task: &Task, output: &str) {
+    let complete = Complete { token: task.token.clone(), output: json(output), ..Complete::default() };
+    let answer = within(10, "a result", node.complete(complete)).await.unwrap();
+    assert!(answer.accepted, "{answer:?}");
+}
+
+/// The types of all events of an execution.
+pub async fn events(node: &Node, id: &str) -> Vec<String> {
+    let page = node.history(id, None, 1, 10_000).await.unwrap();
+    page.events.iter().map(|recorded| recorded.event.to_string()).collect()
+}
