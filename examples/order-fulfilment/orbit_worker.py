@@ -327,8 +327,9 @@ class Worker:
         self._look_whether_finished()
 
     def _repeat(self, token: str) -> None:
-        if token in self._held:
-            self._pending.results.append(self._held[token].result)
+        held = self._held.get(token)
+        if held and held.result:
+            self._pending.results.append(held.result)
             self._wake.set()
 
     def _look_whether_finished(self) -> None:
