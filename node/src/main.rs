@@ -1,9 +1,7 @@
-//! `orbit`: one binary for everything. What it can do stands in [`cli`], one subcommand a file.
+//! `orbit`: one binary for everything. What it can do stands in [`orbit_node::cli`], one subcommand a file.
 
 use std::process::ExitCode;
 
-mod cli;
-
 fn main() -> ExitCode {
-    cli::run()
+    orbit_node::cli::run()
 }

@@ -3,6 +3,7 @@
 //! - [`check`]: compiles documents and shows faults with their place
 //! - [`test`]: runs test cases with mocked tasks and skipped time
 //! - [`source`]: files as they are named on the command line
+//! - [`dev`]: a node with nothing to configure
 //! - [`print`]: everything that is printed
 //! - [`junit`]: results of cases for other tools
 //!
@@ -14,6 +15,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
 mod check;
+mod dev;
 mod junit;
 mod print;
 mod source;
@@ -32,6 +34,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Check(check::Check),
+    Dev(dev::Dev),
     Test(test::Test),
 }
 
@@ -51,7 +54,7 @@ enum Error {
     #[error("INVALID_IR: {faults} in {files}; correct them and try again")]
     Faults { faults: String, files: String },
     #[error(
-        "NOT_IN_THIS_VERSION: `orbit {0}` is not part of version {version}; it can `check` and `test`, \
+        "NOT_IN_THIS_VERSION: `orbit {0}` is not part of version {version}; it can `check`, `dev` and `test`, \
          see `orbit --help`",
         version = env!("CARGO_PKG_VERSION")
     )]
@@ -62,20 +65,26 @@ enum Error {
     CasesFailed { failed: usize, cases: String },
     #[error("OUTPUT_FAILED: {file} could not be written: {error}; choose a place where it can")]
     Output { file: String, error: String },
+    #[error("INVALID_CONFIG: {0}")]
+    Config(#[from] crate::config::Error),
+    #[error(transparent)]
+    Server(#[from] crate::server::Error),
+    #[error("RUNTIME: the process gets no threads or signals: {0}; check the limits it runs under")]
+    Runtime(std::io::Error),
 }
 
 impl Error {
     fn end(&self) -> End {
         match self {
             Self::Source(error) if error.is_usage() => End::WrongUsage,
-            Self::NoCases(_) | Self::NotYet(_) => End::WrongUsage,
+            Self::NoCases(_) | Self::NotYet(_) | Self::Config(_) => End::WrongUsage,
             _ => End::Failed,
         }
     }
 }
 
 /// Subcommands that the documentation speaks of and that this version does not have.
-const PLANNED: [&str; 2] = ["deploy", "dev"];
+const PLANNED: [&str; 1] = ["deploy"];
 
 /// The one of them that was called.
 fn planned(error: &clap::Error) -> Option<&'static str> {
@@ -86,7 +95,7 @@ fn planned(error: &clap::Error) -> Option<&'static str> {
 }
 
 /// Runs the command that the arguments name.
-pub(crate) fn run() -> ExitCode {
+pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -102,6 +111,7 @@ pub(crate) fn run() -> ExitCode {
     let mut output = Output::new();
     let errors = match arguments.command {
         Command::Check(check) => check.run(&mut output),
+        Command::Dev(dev) => dev.run(&mut output),
         Command::Test(test) => test.run(&mut output),
     };
     let mut end = errors.iter().map(Error::end).max().unwrap_or(End::Done);

@@ -51,11 +51,16 @@ impl Output {
         }
     }
 
-    /// One sentence to stderr, after what has been printed so far.
-    pub(crate) fn error(&mut self, error: &impl Display) {
+    /// What has been printed so far is seen now: the command goes on for long.
+    pub(crate) fn flush(&mut self) {
         if self.result.is_ok() {
             self.result = self.out.flush();
         }
+    }
+
+    /// One sentence to stderr, after what has been printed so far.
+    pub(crate) fn error(&mut self, error: &impl Display) {
+        self.flush();
         // When stderr is closed as well there is nobody to tell.
         let _ = writeln!(io::stderr(), "error: {error}");
     }

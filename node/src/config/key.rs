@@ -1,0 +1,245 @@
+//! The table of keys: what a configuration file, the environment and the flags are made from.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Config, LogFormat};
+
+/// What a value looks like in TOML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A string.
+    Text,
+    /// A whole number.
+    Number,
+    /// A list of strings; separated by commas elsewhere.
+    List,
+}
+
+/// One thing that can be set.
+pub struct Key {
+    /// As in TOML: `http.listen`.
+    pub name: &'static str,
+    /// What its value looks like.
+    pub kind: Kind,
+    /// What holds when nothing is said.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Puts a value into the configuration, or says what is wrong with it.
+    pub set: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Key {
+    /// `ORBIT_HTTP_LISTEN`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("ORBIT_{}", self.name.replace('.', "_").to_uppercase())
+    }
+
+    /// `http-listen`.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+}
+
+/// The key with this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// Every key.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "data_dir",
+        kind: Kind::Text,
+        default: ".orbit",
+        help: "Where the node keeps its data",
+        set: |config, text| path(text).map(|path| config.data_dir = path),
+    },
+    Key {
+        name: "log.format",
+        kind: Kind::Text,
+        default: "text",
+        help: "How the log is written: text or json",
+        set: |config, text| log_format(text).map(|format| config.log_format = format),
+    },
+    Key {
+        name: "log.level",
+        kind: Kind::Text,
+        default: "info",
+        help: "What is logged: error, warn, info, debug or trace, or a filter such as info,orbit_raft=debug",
+        set: |config, text| log_level(text).map(|level| config.log_level = level),
+    },
+    Key {
+        name: "http.listen",
+        kind: Kind::Text,
+        default: "127.0.0.1:7400",
+        help: "Where the HTTP API listens",
+        set: |config, text| address(text).map(|address| config.http_listen = address),
+    },
+    Key {
+        name: "http.names",
+        kind: Kind::List,
+        default: "",
+        help: "Names by which clients call this node, beside those of this machine alone",
+        set: |config, text| names(text).map(|names| config.http_names = names),
+    },
+    Key {
+        name: "grpc.listen",
+        kind: Kind::Text,
+        default: "127.0.0.1:7401",
+        help: "Where the gRPC API listens",
+        set: |config, text| address(text).map(|address| config.grpc_listen = address),
+    },
+    Key {
+        name: "peer.listen",
+        kind: Kind::Text,
+        default: "127.0.0.1:7402",
+        help: "Where the node listens for other nodes",
+        set: |config, text| address(text).map(|address| config.peer_listen = address),
+    },
+    Key {
+        name: "health.listen",
+        kind: Kind::Text,
+        default: "127.0.0.1:7403",
+        help: "Where /startupz, /livez, /readyz and /metrics are served",
+        set: |config, text| address(text).map(|address| config.health_listen = address),
+    },
+    Key {
+        name: "node.name",
+        kind: Kind::Text,
+        default: "orbit-1",
+        help: "What the node is called, for people",
+        set: |config, text| name(text).map(|name| config.node_name = name),
+    },
+    Key {
+        name: "cluster.name",
+        kind: Kind::Text,
+        default: "orbit",
+        help: "What the cluster is called, for people",
+        set: |config, text| name(text).map(|name| config.cluster_name = name),
+    },
+    Key {
+        name: "cluster.shards",
+        kind: Kind::Number,
+        default: "16",
+        help: "How many shards a new cluster gets; an existing one keeps what it has",
+        set: |config, text| number(text, 1, 256).map(|shards| config.shards = shards as u16),
+    },
+    Key {
+        name: "limits.payload_bytes",
+        kind: Kind::Number,
+        default: "2097152",
+        help: "The longest input, output or details, in bytes",
+        set: |config, text| number(text, 1_024, 2 << 20).map(|bytes| config.payload_bytes_max = bytes as usize),
+    },
+    Key {
+        name: "limits.request_bytes",
+        kind: Kind::Number,
+        default: "4194304",
+        help: "The longest request, in bytes",
+        set: |config, text| number(text, 4_096, 4 << 20).map(|bytes| config.request_bytes_max = bytes as usize),
+    },
+    Key {
+        name: "limits.connections",
+        kind: Kind::Number,
+        default: "10000",
+        help: "How many connections each listener holds at a time; further ones wait",
+        set: |config, text| number(text, 1, 1 << 20).map(|count| config.connections_max = count as usize),
+    },
+    Key {
+        name: "limits.alive_executions",
+        kind: Kind::Number,
+        default: "1250",
+        help: "How many executions each shard keeps in memory",
+        set: |config, text| number(text, 1, 1 << 20).map(|count| config.alive_max = count as usize),
+    },
+    Key {
+        name: "limits.waiting_commands",
+        kind: Kind::Number,
+        default: "4096",
+        help: "How many commands wait in each shard before calls are refused with OVERLOADED",
+        set: |config, text| number(text, 1, 1 << 20).map(|count| config.in_flight_max = count as usize),
+    },
+    Key {
+        name: "limits.heartbeat_interval_ms",
+        kind: Kind::Number,
+        default: "5000",
+        help: "How often workers are told to send a heartbeat",
+        set: |config, text| milliseconds(text).map(|time| config.heartbeat_interval = time),
+    },
+    Key {
+        name: "limits.session_timeout_ms",
+        kind: Kind::Number,
+        default: "30000",
+        help: "After how long a silence a worker counts as lost",
+        set: |config, text| milliseconds(text).map(|time| config.session_timeout = time),
+    },
+];
+
+fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("a directory is expected".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("{text:?} is neither text nor json")),
+    }
+}
+
+fn log_level(text: &str) -> Result<String, String> {
+    match text.parse::<tracing_subscriber::EnvFilter>() {
+        Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is no level; write error, warn, info, debug or trace")),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is no address; write address:port, for example 127.0.0.1:7400"))
+}
+
+/// Names for people: short and printable.
+fn name(text: &str) -> Result<String, String> {
+    let fits = |c: char| !c.is_control() && !c.is_whitespace();
+    match text.chars().count() {
+        1..=63 if text.chars().all(fits) => Ok(text.to_owned()),
+        _ => Err(format!("{text:?} is no name; write 1 to 63 characters without spaces")),
+    }
+}
+
+/// Host names, without port.
+fn names(text: &str) -> Result<Vec<String>, String> {
+    let fits = |name: &str| {
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+        plain || name.parse::<std::net::IpAddr>().is_ok()
+    };
+    let all = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    all.map(|name| match fits(name) {
+        true => Ok(name.to_ascii_lowercase()),
+        false => Err(format!("{name:?} is no host name; write it without scheme and port")),
+    })
+    .collect()
+}
+
+fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
+        _ => Err(format!("{text:?} is no whole number from {min} to {max}")),
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    number(text, 10, 3_600_000).map(Duration::from_millis)
+}

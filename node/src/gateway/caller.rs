@@ -1,0 +1,39 @@
+//! Who asks, and whether he may.
+
+use orbit_actors::error::Result;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Whoever reaches the node. There is no credential, so the node listens where only this machine reaches it.
+    Open,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Registering workflows.
+    Deploy,
+    /// Starting executions.
+    Start,
+    /// Finding executions and workflows.
+    List,
+    /// Looking at one.
+    Read,
+    /// Stopping executions.
+    Cancel,
+    /// Getting tasks and reporting results.
+    Work,
+    /// Looking at the node.
+    Inspect,
+}
+
+/// Whether a caller may do this: the one place where that is decided.
+///
+/// # Errors
+/// He may not.
+pub fn authorize(caller: Caller, action: Action) -> Result<()> {
+    match (caller, action) {
+        (Caller::Open, _) => Ok(()),
+    }
+}

@@ -1,0 +1,75 @@
+//! What is counted, and how Prometheus reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+
+use super::service::Health;
+
+/// Through which surface a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Surface {
+    /// HTTP; the status is HTTP's.
+    Http,
+    /// gRPC; the status is the number of gRPC's code.
+    Grpc,
+}
+
+/// How many requests there were. Routes come from the tables of the surfaces, so there are few of them.
+#[derive(Debug, Default)]
+pub struct Counters(Mutex<BTreeMap<(Surface, String), BTreeMap<u16, u64>>>);
+
+impl Counters {
+    /// Counts a request. `route` is the pattern, never what a caller wrote.
+    pub fn request(&self, surface: Surface, route: &str, status: u16) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((surface, route.to_owned())).or_default().entry(status).or_default() += 1;
+    }
+
+    /// Everything as Prometheus text.
+    #[must_use]
+    pub fn text(&self, health: &Health) -> String {
+        let mut text = String::new();
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (surface, name, help, label) in [
+            (Surface::Http, "orbit_http_requests_total", "Requests over HTTP by route and status.", "status"),
+            (Surface::Grpc, "orbit_grpc_requests_total", "Requests over gRPC by method and status.", "code"),
+        ] {
+            head(&mut text, name, help, "counter");
+            for ((_, route), statuses) in counts.iter().filter(|((of, _), _)| *of == surface) {
+                for (status, count) in statuses {
+                    let _ = writeln!(text, "{name}{{route=\"{route}\",{label}=\"{status}\"}} {count}");
+                }
+            }
+        }
+        for (name, help, value) in [
+            ("orbit_ready", "Whether this node takes requests.", u64::from(health.is_ok())),
+            ("orbit_active_executions", "Executions that are not over, on shards led here.", health.active_executions),
+            ("orbit_worker_sessions", "Worker sessions known here.", health.worker_sessions),
+        ] {
+            head(&mut text, name, help, "gauge");
+            let _ = writeln!(text, "{name} {value}");
+        }
+        shards(&mut text, health);
+        text
+    }
+}
+
+fn head(text: &mut String, name: &str, help: &str, kind: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn shards(text: &mut String, health: &Health) {
+    head(text, "orbit_shard_leader", "Whether this node leads the shard.", "gauge");
+    for shard in &health.shards {
+        let _ = writeln!(text, "orbit_shard_leader{{shard=\"{}\"}} {}", shard.id, u8::from(shard.role == "leader"));
+    }
+    head(text, "orbit_shard_applied_index", "The last entry applied here.", "gauge");
+    for shard in &health.shards {
+        let _ = writeln!(text, "orbit_shard_applied_index{{shard=\"{}\"}} {}", shard.id, shard.applied);
+    }
+    head(text, "orbit_shard_lag_entries", "Entries committed and not yet applied here.", "gauge");
+    for shard in &health.shards {
+        let _ = writeln!(text, "orbit_shard_lag_entries{{shard=\"{}\"}} {}", shard.id, shard.lag);
+    }
+}

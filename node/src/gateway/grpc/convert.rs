@@ -1,0 +1,146 @@
+//! Messages to requests, answers to messages.
+
+use bytes::Bytes;
+use orbit_actors::api;
+use orbit_actors::error::{Code, Error, Result};
+use orbit_proto::{api as clients, worker as workers};
+use serde::Serialize;
+use workflow::value::Payload;
+
+/// JSON out of a message; nothing is `default`.
+pub(super) fn payload(field: &str, bytes: &Bytes, default: &str) -> Result<Payload> {
+    let invalid = |reason: String| Error::new(Code::InvalidRequest, format!("`{field}` is no JSON: {reason}"));
+    let text = std::str::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
+    Payload::parse(if text.is_empty() { default } else { text }).map_err(|error| invalid(error.to_string()))
+}
+
+/// An answer as the JSON that HTTP has for it.
+pub(super) fn json(value: &impl Serialize) -> Result<Bytes> {
+    let text = serde_json::to_vec(value);
+    text.map(Bytes::from).map_err(|error| Error::new(Code::Internal, format!("the answer cannot be written: {error}")))
+}
+
+fn bytes(payload: &Payload) -> Bytes {
+    Bytes::copy_from_slice(payload.as_str().as_bytes())
+}
+
+pub(super) fn register(request: workers::RegisterRequest) -> api::Register {
+    let contract = |contract: workers::TaskContract| api::TaskVersion {
+        task_name: contract.task_name,
+        contract_version: contract.contract_version,
+    };
+    api::Register {
+        worker_id: request.worker_id,
+        runtime: request.runtime,
+        sdk: request.sdk,
+        contracts: request.contracts.into_iter().map(contract).collect(),
+        slots: request.slots,
+        tokens: request.tokens,
+        worker_session_id: request.worker_session_id.filter(|session| !session.is_empty()),
+    }
+}
+
+pub(super) fn registered(answer: api::Registered) -> workers::RegisterResponse {
+    workers::RegisterResponse {
+        accepted: answer.accepted,
+        worker_session_id: answer.worker_session_id,
+        heartbeat_interval_ms: answer.heartbeat_interval_ms,
+        session_timeout_ms: answer.session_timeout_ms,
+        warnings: answer.warnings,
+    }
+}
+
+pub(super) fn task(task: api::Task) -> workers::Task {
+    workers::Task {
+        token: task.token,
+        execution_id: task.execution_id,
+        run: task.run,
+        workflow: task.workflow,
+        workflow_version: task.workflow_version,
+        step_id: task.step_id,
+        task_name: task.task_name,
+        contract_version: task.contract_version,
+        input: bytes(&task.input),
+        idempotency_key: task.idempotency_key,
+        attempt: task.attempt,
+        redelivery: task.redelivery,
+        deadline_ms: task.deadline_ms,
+        timeout_ms: task.timeout_ms,
+        heartbeat_timeout_ms: task.heartbeat_timeout_ms,
+        last_heartbeat_details: task.last_heartbeat_details.as_ref().map(bytes),
+        traceparent: task.traceparent,
+    }
+}
+
+pub(super) fn complete(request: workers::CompleteRequest) -> Result<api::Complete> {
+    Ok(api::Complete {
+        output: payload("output", &request.output, "null")?,
+        token: request.token,
+        worker_session_id: request.worker_session_id.filter(|session| !session.is_empty()),
+        free_slots: request.free_slots.unwrap_or(0),
+    })
+}
+
+pub(super) fn fail(request: workers::FailRequest) -> Result<api::Fail> {
+    Ok(api::Fail {
+        details: request.details.as_ref().map(|details| payload("details", details, "null")).transpose()?,
+        token: request.token,
+        error_code: request.error_code,
+        error_message: request.error_message,
+        retryable: request.retryable.unwrap_or(true),
+        unknown: request.unknown.unwrap_or(false),
+        worker_session_id: request.worker_session_id.filter(|session| !session.is_empty()),
+        free_slots: request.free_slots.unwrap_or(0),
+    })
+}
+
+pub(super) fn result(answer: api::ResultAnswer) -> workers::ResultResponse {
+    workers::ResultResponse {
+        accepted: answer.accepted,
+        reason: answer.reason,
+        tasks: answer.tasks.unwrap_or_default().into_iter().map(task).collect(),
+    }
+}
+
+pub(super) fn workflow(answer: api::RegisteredWorkflow) -> clients::RegisteredWorkflow {
+    clients::RegisteredWorkflow {
+        name: answer.name,
+        version: answer.version,
+        definition_hash: answer.definition_hash,
+        created: answer.created,
+        warnings: answer.warnings,
+    }
+}
+
+pub(super) fn workflow_summary(answer: api::WorkflowSummary) -> clients::WorkflowSummary {
+    clients::WorkflowSummary {
+        name: answer.name,
+        version: answer.version,
+        description: answer.description,
+        definition_hash: answer.definition_hash,
+        steps: answer.steps,
+        tasks: answer.tasks,
+    }
+}
+
+pub(super) fn summary(answer: &api::Summary) -> Result<clients::ExecutionSummary> {
+    let error = answer.error.as_ref();
+    Ok(clients::ExecutionSummary {
+        execution_id: answer.execution_id.clone(),
+        run: answer.run,
+        workflow: answer.workflow.clone(),
+        version: answer.version.clone(),
+        definition_hash: answer.definition_hash.clone(),
+        status: answer.status.to_owned(),
+        attention: answer.attention,
+        created_at_ms: answer.created_at_ms,
+        updated_at_ms: answer.updated_at_ms,
+        finished_at_ms: answer.finished_at_ms,
+        attributes: json(&answer.attributes)?,
+        error: error.map(|error| clients::Error { code: error.code.clone(), message: error.message.clone() }),
+    })
+}
+
+pub(super) fn state(answer: &api::ExecutionState) -> Result<clients::ExecutionState> {
+    Ok(clients::ExecutionState { summary: Some(summary(&answer.summary)?), state: json(answer)? })
+}

@@ -1,0 +1,134 @@
+//! The calls of clients.
+
+use orbit_actors::api::{ListExecutions, StartExecution};
+use orbit_actors::error::{Code, Error};
+use orbit_proto::api::orbit_service_server::OrbitService;
+use orbit_proto::api::{
+    CancelExecutionRequest, ExecutionState, GetExecutionRequest, GetHistoryRequest, GetHistoryResponse,
+    GetWorkflowRequest, GetWorkflowResponse, ListExecutionsRequest, ListExecutionsResponse, ListWorkflowsRequest,
+    ListWorkflowsResponse, RegisterWorkflowsRequest, RegisterWorkflowsResponse, StartExecutionRequest,
+    StartExecutionResponse, WaitExecutionRequest,
+};
+use orbit_raft::Environment;
+use tonic::{Request, Response, Status};
+use workflow::document::Format;
+
+use super::convert;
+use super::error::status;
+use super::worker::CALLER;
+use crate::gateway::Service;
+use crate::gateway::http::status_filter;
+
+/// Answers clients.
+pub(super) struct Clients<E: Environment>(pub(super) Service<E>);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn answer<T>(result: orbit_actors::error::Result<T>) -> Answer<T> {
+    result.map(Response::new).map_err(|error| status(&error))
+}
+
+#[tonic::async_trait]
+impl<E: Environment> OrbitService for Clients<E> {
+    async fn register_workflows(
+        &self,
+        request: Request<RegisterWorkflowsRequest>,
+    ) -> Answer<RegisterWorkflowsResponse> {
+        let RegisterWorkflowsRequest { source, format } = request.into_inner();
+        let format = match format.as_str() {
+            "yaml" => Format::Yaml,
+            "json" => Format::Json,
+            other => {
+                let message = format!("`format` is {other:?}; it is `yaml` or `json`");
+                return answer(Err(Error::new(Code::InvalidRequest, message)));
+            }
+        };
+        let registered = self.0.deploy(CALLER, &source, format).await;
+        answer(registered.map(|workflows| RegisterWorkflowsResponse {
+            workflows: workflows.into_iter().map(convert::workflow).collect(),
+        }))
+    }
+
+    async fn list_workflows(&self, _: Request<ListWorkflowsRequest>) -> Answer<ListWorkflowsResponse> {
+        let workflows = self.0.workflows(CALLER).await;
+        answer(workflows.map(|workflows| ListWorkflowsResponse {
+            workflows: workflows.into_iter().map(convert::workflow_summary).collect(),
+        }))
+    }
+
+    async fn get_workflow(&self, request: Request<GetWorkflowRequest>) -> Answer<GetWorkflowResponse> {
+        let GetWorkflowRequest { name, version, source } = request.into_inner();
+        let stored = self.0.workflow(CALLER, &name, version.as_deref()).await;
+        answer(stored.map(|stored| GetWorkflowResponse {
+            name: stored.name,
+            version: stored.version,
+            definition_hash: stored.definition_hash,
+            document: if source { stored.source } else { stored.normal_form },
+        }))
+    }
+
+    async fn start_execution(&self, request: Request<StartExecutionRequest>) -> Answer<StartExecutionResponse> {
+        let traceparent =
+            request.metadata().get("traceparent").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let request = request.into_inner();
+        let input = convert::payload("input", &request.input, "{}").map_err(|error| status(&error))?;
+        let started = self.0.start(
+            CALLER,
+            StartExecution {
+                workflow: request.workflow,
+                version: request.version,
+                input,
+                execution_id: request.execution_id,
+                fairness_key: request.fairness_key,
+                priority: request.priority.map(|priority| priority.min(5) as u8),
+                traceparent,
+            },
+        );
+        answer(started.await.map(|started| StartExecutionResponse {
+            execution_id: started.execution_id,
+            run: started.run,
+            created: started.created,
+        }))
+    }
+
+    async fn list_executions(&self, request: Request<ListExecutionsRequest>) -> Answer<ListExecutionsResponse> {
+        let ListExecutionsRequest { status: wanted, workflow, limit, cursor } = request.into_inner();
+        let wanted = wanted.as_deref().map(status_filter).transpose().map_err(|error| status(&error))?;
+        let request = ListExecutions { status: wanted, workflow, cursor, ..ListExecutions::default() };
+        let page = self.0.list(CALLER, request, limit.map(u64::from)).await.map_err(|error| status(&error))?;
+        let executions: Result<Vec<_>, Error> = page.executions.iter().map(convert::summary).collect();
+        answer(executions.map(|executions| ListExecutionsResponse {
+            executions,
+            next_cursor: page.next_cursor,
+            as_of_ms: page.as_of_ms,
+        }))
+    }
+
+    async fn get_execution(&self, request: Request<GetExecutionRequest>) -> Answer<ExecutionState> {
+        let GetExecutionRequest { execution_id, run } = request.into_inner();
+        answer(self.0.show(CALLER, &execution_id, run).await.and_then(|state| convert::state(&state)))
+    }
+
+    async fn get_history(&self, request: Request<GetHistoryRequest>) -> Answer<GetHistoryResponse> {
+        let GetHistoryRequest { execution_id, run, from, limit } = request.into_inner();
+        let page = self.0.history(CALLER, &execution_id, run, from, limit.map(u64::from)).await;
+        let page = page.map_err(|error| status(&error))?;
+        let events: Result<Vec<_>, Error> = page.events.iter().map(convert::json).collect();
+        answer(events.map(|events| GetHistoryResponse {
+            execution_id: page.execution_id,
+            run: page.run,
+            events,
+            next: page.next,
+        }))
+    }
+
+    async fn wait_execution(&self, request: Request<WaitExecutionRequest>) -> Answer<ExecutionState> {
+        let WaitExecutionRequest { execution_id, timeout_ms } = request.into_inner();
+        answer(self.0.wait(CALLER, &execution_id, timeout_ms).await.and_then(|state| convert::state(&state)))
+    }
+
+    async fn cancel_execution(&self, request: Request<CancelExecutionRequest>) -> Answer<ExecutionState> {
+        let CancelExecutionRequest { execution_id, reason, force } = request.into_inner();
+        answer(self.0.cancel(CALLER, &execution_id, &reason, force).await.and_then(|state| convert::state(&state)))
+    }
+}

@@ -1,0 +1,95 @@
+//! The table of routes: what is served, and what the tests walk.
+
+/// What a route does with a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// It has none.
+    Nothing,
+    /// A JSON object; unknown fields are refused.
+    Json,
+    /// A JSON object; unknown fields are ignored, for workers may be newer than nodes.
+    WorkerJson,
+    /// A workflow document, YAML or JSON.
+    Document,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // each is the operation of the service with the same name
+pub enum Operation {
+    Health,
+    Metrics,
+    Deploy,
+    Workflows,
+    LatestWorkflow,
+    Workflow,
+    Start,
+    List,
+    Count,
+    Show,
+    Units,
+    Input,
+    Output,
+    History,
+    Runs,
+    Wait,
+    Cancel,
+    Workers,
+    Register,
+    Heartbeat,
+    Poll,
+    Unregister,
+    Complete,
+    Fail,
+    TaskHeartbeat,
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// `GET` or `POST`.
+    pub method: &'static str,
+    /// With `{names}` for what changes.
+    pub path: &'static str,
+    /// What it does with a body.
+    pub takes: Takes,
+    /// What it asks for.
+    pub operation: Operation,
+}
+
+const fn get(path: &'static str, operation: Operation) -> Route {
+    Route { method: "GET", path, takes: Takes::Nothing, operation }
+}
+
+const fn post(path: &'static str, takes: Takes, operation: Operation) -> Route {
+    Route { method: "POST", path, takes, operation }
+}
+
+/// Every route of the API.
+pub const ROUTES: &[Route] = &[
+    get("/v1/health", Operation::Health),
+    get("/v1/metrics", Operation::Metrics),
+    post("/v1/workflows", Takes::Document, Operation::Deploy),
+    get("/v1/workflows", Operation::Workflows),
+    get("/v1/workflows/{name}", Operation::LatestWorkflow),
+    get("/v1/workflows/{name}/{version}", Operation::Workflow),
+    post("/v1/executions", Takes::Json, Operation::Start),
+    get("/v1/executions", Operation::List),
+    get("/v1/executions:count", Operation::Count),
+    get("/v1/executions/{id}", Operation::Show),
+    get("/v1/executions/{id}/units", Operation::Units),
+    get("/v1/executions/{id}/input", Operation::Input),
+    get("/v1/executions/{id}/output", Operation::Output),
+    get("/v1/executions/{id}/history", Operation::History),
+    get("/v1/executions/{id}/runs", Operation::Runs),
+    get("/v1/executions/{id}/wait", Operation::Wait),
+    post("/v1/executions/{id}/cancel", Takes::Json, Operation::Cancel),
+    get("/v1/workers", Operation::Workers),
+    post("/v1/workers/register", Takes::WorkerJson, Operation::Register),
+    post("/v1/workers/heartbeat", Takes::WorkerJson, Operation::Heartbeat),
+    post("/v1/workers/poll", Takes::WorkerJson, Operation::Poll),
+    post("/v1/workers/unregister", Takes::WorkerJson, Operation::Unregister),
+    post("/v1/tasks/complete", Takes::WorkerJson, Operation::Complete),
+    post("/v1/tasks/fail", Takes::WorkerJson, Operation::Fail),
+    post("/v1/tasks/heartbeat", Takes::WorkerJson, Operation::TaskHeartbeat),
+];

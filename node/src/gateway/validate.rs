@@ -1,0 +1,150 @@
+//! What a request must look like before the engine sees it. Numbers above a maximum are cut to it; everything else that
+//! does not fit is refused.
+
+use orbit_actors::api::Register;
+use orbit_actors::error::{Code, Error, Result};
+use workflow::event::is_own_code;
+use workflow::value::Payload;
+
+/// Longest execution id a caller may give.
+pub(super) const ID_CHARS_MAX: usize = 200;
+/// Longest id of an execution that Orbit made for a child.
+const DERIVED_ID_CHARS_MAX: usize = 1_000;
+/// Longest name, code, key or version.
+const NAME_BYTES_MAX: usize = 256;
+/// Longest token, cursor or session.
+const OPAQUE_BYTES_MAX: usize = 2_048;
+/// Longest text for people.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+/// How many task versions a worker may name.
+const CONTRACTS_MAX: usize = 1_000;
+/// How many tokens a worker may list.
+const TOKENS_MAX: usize = 20_000;
+
+pub(super) fn refused<T>(message: impl Into<String>) -> Result<T> {
+    Err(Error::new(Code::InvalidRequest, message))
+}
+
+fn is_id(id: &str, chars_max: usize) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    !id.is_empty() && id.len() <= chars_max && id.bytes().all(fits) && !id.bytes().all(|byte| byte == b'.')
+}
+
+/// The id of a new execution.
+pub(super) fn new_id(id: &str) -> Result<()> {
+    if is_id(id, ID_CHARS_MAX) {
+        return Ok(());
+    }
+    let message =
+        format!("an execution id has 1 to {ID_CHARS_MAX} characters of A-Z a-z 0-9 - _ . : and not only dots");
+    Err(Error::new(Code::InvalidExecutionId, message))
+}
+
+/// The id of an execution that may be there: those of children are longer.
+pub(super) fn known_id(id: &str) -> Result<()> {
+    if is_id(id, DERIVED_ID_CHARS_MAX) { Ok(()) } else { new_id("") }
+}
+
+/// A name, code, key or version: something, and not too long.
+pub(super) fn name(field: &str, text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return refused(format!("`{field}` is empty; name it"));
+    }
+    if text.len() > NAME_BYTES_MAX || text.contains(char::is_control) {
+        return refused(format!("`{field}` is longer than {NAME_BYTES_MAX} bytes or holds control characters"));
+    }
+    Ok(())
+}
+
+/// A token, cursor or session, which the node once made.
+pub(super) fn opaque(field: &str, text: &str) -> Result<()> {
+    if text.is_empty() {
+        return refused(format!("`{field}` is empty; send it as the node gave it"));
+    }
+    if text.len() > OPAQUE_BYTES_MAX {
+        return refused(format!("`{field}` is longer than any that a node gives; send it as it was given"));
+    }
+    Ok(())
+}
+
+/// A text for people.
+pub(super) fn text(field: &str, text: &str) -> Result<()> {
+    if text.len() > TEXT_BYTES_MAX {
+        return refused(format!("`{field}` is longer than {TEXT_BYTES_MAX} bytes; shorten it"));
+    }
+    Ok(())
+}
+
+/// A payload of at most `bytes_max`.
+pub(super) fn payload(field: &str, payload: &Payload, bytes_max: usize) -> Result<()> {
+    if payload.len() > bytes_max {
+        let message = format!(
+            "`{field}` has {} bytes, at most {bytes_max} are kept; store it elsewhere and pass a link",
+            payload.len()
+        );
+        return Err(Error::new(Code::PayloadTooLarge, message));
+    }
+    Ok(())
+}
+
+/// All tokens that a worker says it holds.
+pub(super) fn tokens(tokens: &[String]) -> Result<()> {
+    if tokens.len() > TOKENS_MAX {
+        return refused(format!("a worker lists at most {TOKENS_MAX} tokens"));
+    }
+    tokens.iter().try_for_each(|token| opaque("tokens", token))
+}
+
+/// A worker's registration.
+pub(super) fn register(request: &Register) -> Result<()> {
+    name("worker_id", &request.worker_id)?;
+    name("runtime", &request.runtime)?;
+    if let Some(sdk) = &request.sdk {
+        text("sdk", sdk)?;
+    }
+    if request.contracts.is_empty() {
+        return refused("`contracts` is empty; name at least one task that the worker carries out");
+    }
+    if request.contracts.len() > CONTRACTS_MAX {
+        return refused(format!("`contracts` has more than {CONTRACTS_MAX} entries; share them among several workers"));
+    }
+    for contract in &request.contracts {
+        name("task_name", &contract.task_name)?;
+        name("contract_version", &contract.contract_version)?;
+        if contract.task_name.starts_with("orbit.") {
+            let message = format!("`{}` is carried out by the node itself; take another name", contract.task_name);
+            return Err(Error::new(Code::ReservedTask, message));
+        }
+    }
+    if let Some(session) = &request.worker_session_id {
+        opaque("worker_session_id", session)?;
+    }
+    tokens(&request.tokens)
+}
+
+/// The code of a worker's failure.
+pub(super) fn error_code(code: &str) -> Result<()> {
+    name("error_code", code)?;
+    if is_own_code(code) {
+        return refused(format!("`{code}` is a code of Orbit's own; give the failure another one"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_short_plain_and_not_only_dots() {
+        for id in ["a", "A-Z_0.9:x", "a..b", &"x".repeat(200)] {
+            assert_eq!(new_id(id), Ok(()), "{id}");
+        }
+        for id in ["", ".", "..", "...", "a/b", "a b", "ä", "a\0", &"x".repeat(201)] {
+            assert_eq!(new_id(id).unwrap_err().code, Code::InvalidExecutionId, "{id}");
+        }
+        assert_eq!(known_id(&"x".repeat(1_000)), Ok(()), "a child's");
+        assert!(known_id(&"x".repeat(1_001)).is_err());
+        assert!(known_id("..").is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! A node, and the command line around it.
+//!
+//! ```text
+//!   cli ──▶ config ──▶ server ──▶ gateway (HTTP, gRPC) ──▶ engine
+//! ```
+//!
+//! Read in this order:
+//!
+//! - [`cli`]: the command line, one subcommand a file;
+//! - [`config`]: what can be set, and where from;
+//! - [`server`]: how a node starts, listens and stops;
+//! - [`gateway`]: what clients and workers talk to.
+
+pub mod cli;
+pub mod config;
+pub mod gateway;
+pub mod server;

@@ -1,0 +1,19 @@
+//! The log: to stderr, for people or for programs.
+
+use std::io;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+
+/// Lets the log of this process be written. Where one is written already, that goes on.
+pub fn start(config: &Config) {
+    // Checked when the configuration was read.
+    let filter = config.log_level.parse().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let started = match config.log_format {
+        LogFormat::Text => log.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+    drop(started);
+}

@@ -1,0 +1,254 @@
+//! How a node starts, listens and stops.
+//!
+//! ```text
+//!   data opened ─ old addresses.json gone ─ listening ─ addresses.json ─ health ─ peers ─ engine ─ HTTP, gRPC ─ ready
+//!   draining ─ no new connections ─ connections end ─ engine ends ─ peers, health end ─ data closed
+//! ```
+//!
+//! - [`addresses`]: where it listens, and the file that says so;
+//! - `serve`: connections;
+//! - `health`: the port for probes;
+//! - [`log`]: the log.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::future::join_all;
+use orbit_actors::engine::{self, Engine};
+use orbit_raft::clock::SystemClock;
+use orbit_raft::disk::FatalHook;
+use orbit_raft::network::{GrpcPeerService, GrpcTransport};
+use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, StillOpen, Storage};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use uuid::Uuid;
+
+pub mod addresses;
+mod health;
+pub mod log;
+mod serve;
+
+pub use addresses::Addresses;
+use addresses::Listeners;
+use serve::{Speaks, serve};
+
+use crate::config::Config;
+use crate::gateway::counters::Counters;
+use crate::gateway::guard::Names;
+use crate::gateway::{self, Service, Standing, grpc, http, service};
+
+/// How long the engine may take to finish what it has.
+const FINISH_TIME_MAX: Duration = Duration::from_secs(20);
+/// The number of the node in a cluster that it makes itself.
+const FIRST_NODE: NodeId = NodeId(1);
+
+/// Who may reach a node that asks for no credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// This machine.
+    Loopback,
+    /// Whoever the network lets through: its owner said so.
+    Anywhere,
+}
+
+/// A node does not start. One sentence that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data cannot be used.
+    #[error("DATA_NOT_OPENED: {0}")]
+    Data(#[from] orbit_raft::identity::Error),
+    /// The replication does not start.
+    #[error("NODE_NOT_STARTED: {0}")]
+    Node(#[from] orbit_raft::node::Error),
+    /// The engine does not start.
+    #[error("NODE_NOT_STARTED: {0}")]
+    Engine(#[from] orbit_actors::error::Error),
+    /// Something that is built in is wrong.
+    #[error("INTERNAL: {0}")]
+    Descriptors(#[from] grpc::DescriptorError),
+    /// An address is one that others reach.
+    #[error(
+        "NOT_LOOPBACK: {key}.listen is {address}, which others reach, and there is nothing they would have to show; \
+         listen on 127.0.0.1{}", if *.key == "peer" { "" } else { ", or say --insecure-listen if that is meant" }
+    )]
+    NotLoopback {
+        /// The first part of the key.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// An address cannot be listened on.
+    #[error(
+        "CANNOT_LISTEN: {key}.listen {address}: {source}; stop what listens there, or choose another address (port 0: a free one)"
+    )]
+    Listen {
+        /// The first part of the key.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file in the data directory cannot be written.
+    #[error("CANNOT_WRITE: {path}: {source}; check the disk, its free space and the rights")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A listener that is served.
+struct Served {
+    stop: CancellationToken,
+    served: JoinHandle<()>,
+}
+
+impl Served {
+    fn start(listener: tokio::net::TcpListener, router: axum::Router, speaks: Speaks, config: &Config) -> Self {
+        let stop = CancellationToken::new();
+        let served = tokio::spawn(serve(listener, router, speaks, config.connections_max, stop.clone()));
+        Self { stop, served }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        // It ends by itself; one that panicked has ended as well.
+        let _ = self.served.await;
+    }
+}
+
+/// A node that runs.
+pub struct Server {
+    /// Where it listens.
+    pub addresses: Addresses,
+    service: Service<Production>,
+    engine: Engine<Production>,
+    standing: watch::Sender<Standing>,
+    serving: grpc::Serving,
+    telling: JoinHandle<()>,
+    open: Vec<Served>,
+    peers: Served,
+    health: Served,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Starts a node that is a cluster by itself, made first if there is none.
+    ///
+    /// # Errors
+    /// It does not start; nothing of what was there has been changed.
+    pub async fn start_alone(config: &Config, exposure: Exposure) -> Result<Self, Error> {
+        addresses::check(config, exposure)?;
+        let new = || Identity { cluster: Uuid::now_v7(), node: FIRST_NODE, incarnation: Uuid::now_v7() };
+        let storage = Storage::open_or_create(&config.data_dir, new)?;
+        let listeners = Listeners::bind(config).await?;
+        let later = Arc::new(OnceLock::new());
+        let health = Served::start(listeners.health, health::router(Arc::clone(&later)), Speaks::Http, config);
+        let node = RaftNode::<Production>::start(Parts {
+            identity: storage.identity,
+            settings: orbit_raft::Settings::default(),
+            log: storage.log,
+            state: storage.state,
+            transport: GrpcTransport,
+            clock: SystemClock,
+            fatal: FatalHook::exit(),
+        })
+        .await?;
+        let peer_service = GrpcPeerService::service(node.peer_server());
+        let router = Routes::new(peer_service).prepare().into_axum_router();
+        let peers = Served::start(listeners.peer, router, Speaks::Peer, config);
+        let engine =
+            Engine::open(node, settings(config), Some(PeerAddress(listeners.addresses.peer.to_string()))).await?;
+        let (standing, heard) = watch::channel(Standing::Started);
+        let limits = service::Limits {
+            payload_bytes_max: config.payload_bytes_max,
+            request_bytes_max: config.request_bytes_max,
+        };
+        let service = Service::new(service::Parts {
+            engine: engine.clone(),
+            limits,
+            node: config.node_name.clone(),
+            standing: heard,
+            counters: Arc::new(Counters::default()),
+        });
+        let names = names(config);
+        let (grpc_router, serving) = grpc::router(service.clone(), names.clone())?;
+        let http_router = http::router(service.clone(), names);
+        let open = vec![
+            Served::start(listeners.http, http_router, Speaks::Http, config),
+            Served::start(listeners.grpc, grpc_router, Speaks::Grpc, config),
+        ];
+        let telling = tokio::spawn(tell(engine.ready(), serving.clone()));
+        // Set once: this is the only place.
+        let _ = later.set(service.clone());
+        let addresses = listeners.addresses;
+        Ok(Self { addresses, service, engine, standing, serving, telling, open, peers, health })
+    }
+
+    /// The operations of this node, without a surface between.
+    #[must_use]
+    pub fn service(&self) -> &Service<Production> {
+        &self.service
+    }
+
+    /// Takes no new work, finishes what is under way and closes the data.
+    ///
+    /// # Errors
+    /// The data was not closed in time; what was acknowledged is on disk all the same. End the process by
+    /// [`orbit_raft::disk::end_process`].
+    pub async fn stop(self) -> Result<(), StillOpen> {
+        let Self { service, engine, standing, serving, telling, open, peers, health, .. } = self;
+        standing.send_replace(Standing::Draining);
+        telling.abort();
+        serving.set(false).await;
+        engine.drain();
+        join_all(open.into_iter().map(Served::stop)).await;
+        let ended = tokio::time::timeout(FINISH_TIME_MAX, engine.shutdown()).await;
+        tokio::join!(peers.stop(), health.stop());
+        drop((service, engine));
+        match ended {
+            Ok(closed) => closed,
+            Err(_) => Err(StillOpen),
+        }
+    }
+}
+
+fn settings(config: &Config) -> engine::Settings {
+    engine::Settings {
+        shards: config.shards,
+        heartbeat_interval: config.heartbeat_interval,
+        session_timeout: config.session_timeout,
+        alive_max: config.alive_max,
+        in_flight_max: config.in_flight_max,
+        ..engine::Settings::default()
+    }
+}
+
+/// The configured names, and the addresses listened on where they are certain ones.
+fn names(config: &Config) -> gateway::guard::Names {
+    let certain = [config.http_listen, config.grpc_listen].into_iter().map(|address| address.ip());
+    let certain = certain.filter(|address| !address.is_unspecified()).map(|address| address.to_string());
+    Names::new(config.http_names.iter().cloned().chain(certain).collect())
+}
+
+/// Tells over gRPC when the node takes requests.
+async fn tell(mut ready: watch::Receiver<bool>, serving: grpc::Serving) {
+    loop {
+        let now = *ready.borrow_and_update();
+        serving.set(now).await;
+        if ready.changed().await.is_err() {
+            return;
+        }
+    }
+}
