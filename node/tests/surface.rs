@@ -67,6 +67,13 @@ async fn poll(node: &Node, session: &str, wait_ms: u64) -> Option<Value> {
     (status == 200).then_some(task)
 }
 
+/// Waits until so many requests beside this one are under way.
+async fn arrived(node: &Node, requests: usize) {
+    let wanted = format!("orbit_http_requests_under_way {}\n", requests + 1);
+    let look = async { while !node.ask(Ask::new("GET", "/v1/metrics")).await.text().contains(&wanted) {} };
+    tokio::time::timeout(PATIENCE, look).await.expect("the requests arrive, or are given up");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn over_http() {
     let node = Node::start().await;
@@ -140,9 +147,9 @@ async fn a_worker_that_hangs_up_in_a_poll_takes_no_task_along() {
     for _ in 0..5 {
         let ask = Ask::new("POST", "/v1/workers/poll").json(&body);
         let stream = tokio::task::spawn_blocking(move || ask.only_send(address)).await.unwrap();
-        // Another request is answered, so the poll before it has arrived.
-        get(&node, "/v1/health").await;
+        arrived(&node, 1).await;
         drop(stream);
+        arrived(&node, 0).await;
     }
     let (status, _) = post(&node, "/v1/executions", &json!({"workflow": "order", "input": {"n": 1}})).await;
     assert_eq!(status, 201);
@@ -164,7 +171,7 @@ async fn whoever_waits_is_answered_when_the_node_goes_away() {
         .json(&json!({"worker_session_id": session, "wait_ms": 60_000}).to_string());
     let waiting = [wait, poll].map(|ask| tokio::task::spawn_blocking(move || ask.only_send(address)));
     let streams = futures::future::join_all(waiting).await;
-    get(&node, "/v1/health").await;
+    arrived(&node, 2).await;
     node.server.stop().await.unwrap();
     for stream in streams {
         let mut answer = String::new();

@@ -94,11 +94,14 @@ struct Running<E: Environment> {
     shards: Vec<Arc<Shard<E>>>,
     supervisor: ActorRef<()>,
     ticker: JoinHandle<()>,
+    /// Holds the groups until each shard has had a leader, which may never be.
+    readying: JoinHandle<()>,
 }
 
 impl<E: Environment> Drop for Running<E> {
     fn drop(&mut self) {
         self.ticker.abort();
+        self.readying.abort();
     }
 }
 
@@ -147,8 +150,8 @@ impl<E: Environment> Engine<E> {
         let (supervisor, _) = spawned.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
         let ticker = tokio::spawn(tick(desk.clone()));
         let ready = watch::Sender::new(false);
-        tokio::spawn(become_ready(shards.clone(), ready.clone()));
-        let running = Running { desk, definitions, shards, supervisor, ticker };
+        let readying = tokio::spawn(become_ready(shards.clone(), ready.clone()));
+        let running = Running { desk, definitions, shards, supervisor, ticker, readying };
         let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
         Ok(Self(Arc::new(Inner { node, running, settings, ready })))
     }

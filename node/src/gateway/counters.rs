@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::service::Health;
@@ -17,12 +18,31 @@ pub enum Surface {
 
 /// How many requests there were. Routes come from the tables of the surfaces, so there are few of them.
 #[derive(Debug, Default)]
-pub struct Counters(Mutex<BTreeMap<(Surface, String), BTreeMap<u16, u64>>>);
+pub struct Counters {
+    requests: Mutex<BTreeMap<(Surface, String), BTreeMap<u16, u64>>>,
+    under_way: AtomicU64,
+}
+
+/// A request over HTTP that is under way, until it is answered or given up.
+#[derive(Debug)]
+pub struct UnderWay<'a>(&'a Counters);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Counters {
+    /// Counts a request as under way for as long as the guard lives.
+    pub fn begin(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay(self)
+    }
+
     /// Counts a request. `route` is the pattern, never what a caller wrote.
     pub fn request(&self, surface: Surface, route: &str, status: u16) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((surface, route.to_owned())).or_default().entry(status).or_default() += 1;
     }
 
@@ -30,7 +50,7 @@ impl Counters {
     #[must_use]
     pub fn text(&self, health: &Health) -> String {
         let mut text = String::new();
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         for (surface, name, help, label) in [
             (Surface::Http, "orbit_http_requests_total", "Requests over HTTP by route and status.", "status"),
             (Surface::Grpc, "orbit_grpc_requests_total", "Requests over gRPC by method and status.", "code"),
@@ -42,7 +62,9 @@ impl Counters {
                 }
             }
         }
+        let under_way = self.under_way.load(Ordering::Relaxed);
         for (name, help, value) in [
+            ("orbit_http_requests_under_way", "Requests over HTTP that are not answered yet.", under_way),
             ("orbit_ready", "Whether this node takes requests.", u64::from(health.is_ok())),
             ("orbit_active_executions", "Executions that are not over, on shards led here.", health.active_executions),
             ("orbit_worker_sessions", "Worker sessions known here.", health.worker_sessions),

@@ -320,10 +320,7 @@ impl<E: Environment> Service<E> {
         authorize(caller, Action::Work)?;
         validate::opaque("worker_session_id", session)?;
         let tasks = within("max_tasks", max_tasks, (1, TASKS_MAX))?;
-        tokio::select! {
-            tasks = self.engine().poll(session, tasks as u32, wait(wait_ms, POLL_MS)) => tasks,
-            () = self.draining() => Ok(Vec::new()),
-        }
+        self.engine().poll(session, tasks as u32, wait(wait_ms, POLL_MS)).await
     }
 
     pub async fn complete(&self, caller: Caller, request: Complete) -> Result<ResultAnswer> {

@@ -85,6 +85,7 @@ async fn answer_one<E: Environment>(
 
 /// Lets in what may come in, and sees to it that every answer is one.
 async fn at_the_border<E: Environment>(State(border): State<Arc<Border<E>>>, request: Request, next: Next) -> Response {
+    let _under_way = border.service.counters().begin();
     let id = Uuid::now_v7().to_string();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
