@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use orbit_raft::node::StillOpen;
 use orbit_raft::{Environment, Leadership, PeerAddress, RaftNode};
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Mutex, watch};
@@ -170,7 +171,10 @@ impl<E: Environment> Engine<E> {
     }
 
     /// Stops everything and closes the data. What is under way ends with an unknown outcome.
-    pub async fn shutdown(&self) {
+    ///
+    /// # Errors
+    /// Something still holds the data open: end the process by [`orbit_raft::disk::end_process`].
+    pub async fn shutdown(&self) -> Result<(), StillOpen> {
         self.drain();
         let running = self.0.running.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
@@ -184,8 +188,9 @@ impl<E: Environment> Engine<E> {
             }
             let _ = running.supervisor.stop_and_wait(None, Some(Duration::from_secs(5))).await;
         }
-        if let Some(node) = self.0.node.lock().await.take() {
-            node.shutdown().await;
+        match self.0.node.lock().await.take() {
+            Some(node) => node.shutdown().await,
+            None => Ok(()),
         }
     }
 

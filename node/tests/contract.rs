@@ -47,7 +47,7 @@ async fn every_route_refuses_what_is_not_for_it() {
         let origin = ask(route).header("origin", "https://evil.example");
         expect(&node, &what("a foreign page"), origin, 403, "FORBIDDEN").await;
     }
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +83,7 @@ async fn every_body_is_looked_at() {
             assert!(answer.status == 400 && expected.contains(&code.as_str()), "{}: {code}", what(&shown));
         }
     }
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +103,7 @@ async fn unknown_fields_are_refused_by_name_except_from_workers() {
             node.ask(ask(route).json("{\"token\": \"a\", \"token\": \"b\", \"reason\": \"\", \"reason\": \"\"}")).await;
         assert_eq!((twice.status, twice.code().as_str()), (400, "INVALID_REQUEST"), "{}", route.path);
     }
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,7 +129,7 @@ async fn every_path_and_every_answer_is_stamped() {
         metrics.text()
     );
     assert!(!metrics.text().contains("passwd"), "what callers make up is no label");
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }
 
 #[test]
@@ -193,5 +193,5 @@ async fn every_method_refuses_what_is_no_message() {
     }
     let health = node.ask(Ask::new("GET", "/v1/health")).await;
     assert_eq!(health.status, 200, "the node is as it was");
-    node.server.stop().await;
+    node.server.stop().await.unwrap();
 }

@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 type Env = WithLog<RocksDisk>;
 
 async fn start(path: &std::path::Path) -> (RaftNode<Env>, Group<Env>) {
-    let storage = open_storage(path, 1).await;
+    let storage = open_storage(path, 1);
     let node = RaftNode::start(parts(storage, Settings::default(), |log| log)).await.unwrap();
     let group = node.open_group(GROUP).await.unwrap();
     let addresses = BTreeMap::from([(1, "127.0.0.1:1".to_owned())]);
@@ -65,7 +65,7 @@ fn puts(c: &mut Criterion) {
     }
     bench.finish();
     drop(group);
-    runtime.block_on(node.shutdown());
+    runtime.block_on(node.shutdown()).unwrap();
 }
 
 criterion_group!(benches, puts);

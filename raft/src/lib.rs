@@ -53,7 +53,7 @@ mod suite_test;
 pub use consensus::{Runtime, Unreadable};
 pub use group::{Group, GroupStatus, Leadership, MembershipError};
 pub use identity::{Identity, Storage};
-pub use node::{Environment, Parts, RaftNode};
+pub use node::{Environment, Parts, RaftNode, StillOpen};
 pub use orbit_proto::store::{Part, Precondition, Write};
 pub use production::Production;
 pub use propose::{Applied, ProposeError};

@@ -5,8 +5,9 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use openraft::ConfigError;
+use openraft::{AsyncRuntime, ConfigError};
 use orbit_proto::peer::Hello;
 use tokio::sync::watch;
 
@@ -23,6 +24,9 @@ use crate::settings::Settings;
 use crate::state_store::read::Reader;
 use crate::state_store::{self, StateMachine};
 use crate::types::GroupId;
+
+/// How long closing the databases may take once the groups have stopped.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything a node stands on. In production that is tokio, RocksDB, gRPC and the system's clocks; a simulation
 /// brings its own.
@@ -94,6 +98,11 @@ pub enum Error {
         reason: String,
     },
 }
+
+/// A node has stopped, and its databases are not closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the node has stopped, but something still holds its databases open")]
+pub struct StillOpen;
 
 /// A node: its groups share one log writer and one link per peer.
 pub struct RaftNode<E: Environment> {
@@ -202,17 +211,27 @@ impl<E: Environment> RaftNode<E> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
-    /// Stops all groups and waits until the log is written. Members stay members.
-    pub async fn shutdown(self) {
+    /// Stops all groups and returns once the log is written and both databases are closed. Members stay members.
+    ///
+    /// Whoever holds a [`Group`] or a disk of this node keeps the databases open, so they must be gone before. After
+    /// [`StillOpen`] something is left behind: end the process by [`end_process`](crate::disk::end_process), because
+    /// an ordinary exit may then turn into an abort.
+    pub async fn shutdown(self) -> Result<(), StillOpen> {
         self.server.close();
         let groups = std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner));
         for group in groups.values() {
             group.stop().await;
         }
         drop(groups);
+        let (log_closed, state_closed) = (self.log.closed(), self.state.closed());
         let mut writer_ended = self.writer_ended.clone();
         drop(self);
-        // Fails once the writer is gone, which is what is waited for.
-        let _ = writer_ended.changed().await;
+        let closed = async {
+            // Fails once the writer is gone, which is what is waited for.
+            let _ = writer_ended.changed().await;
+            log_closed.await;
+            state_closed.await;
+        };
+        E::Runtime::timeout(CLOSE_TIMEOUT, closed).await.map_err(|_| StillOpen)
     }
 }

@@ -1,7 +1,10 @@
 //! The test suite of the consensus library, on both disks.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, join};
 use openraft::testing::log::{StoreBuilder, Suite};
 use openraft::{StorageError, TokioRuntime};
 use tempfile::TempDir;
@@ -17,36 +20,52 @@ type C = Types<TokioRuntime>;
 
 const GROUP: GroupId = GroupId::new(7).unwrap();
 
-fn stores<D: StateDisk>(log: D, state: D) -> (GroupLog<D>, StateMachine<D, SystemClock>) {
+/// What outlives a store. Its end waits until the store is closed: a process that ends while a database is being
+/// closed runs into locks that are destroyed already, and aborts.
+struct Guard {
+    writer: Option<JoinHandle<()>>,
+    closed: Mutex<BoxFuture<'static, ()>>,
+    _dir: Option<TempDir>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let ended = self.writer.take().map(JoinHandle::join);
+        futures::executor::block_on(self.closed.get_mut().unwrap());
+        // A failing test says why already.
+        assert!(matches!(ended, Some(Ok(()))) || std::thread::panicking(), "the writer of the log failed");
+    }
+}
+
+type Store<D> = (Guard, GroupLog<D>, StateMachine<D, SystemClock>);
+
+fn store<D: StateDisk>(log: D, state: D, dir: Option<TempDir>) -> Store<D> {
     let fatal = FatalHook::new(|reason| panic!("{reason}"));
+    let closed = join(log.closed(), state.closed()).map(drop).boxed();
+    let closed = Mutex::new(closed);
     let (log, writer) = Log::open(log, fatal.clone());
-    std::thread::spawn(move || futures::executor::block_on(writer));
+    let writer = Some(std::thread::spawn(move || futures::executor::block_on(writer)));
     let clock = Arc::new(GroupClock::new(SystemClock, 0));
-    (log.group(GROUP).unwrap(), StateMachine::load(GROUP, state, clock, fatal).unwrap())
+    let machine = StateMachine::load(GROUP, state, clock, fatal).unwrap();
+    (Guard { writer, closed, _dir: dir }, log.group(GROUP).unwrap(), machine)
 }
 
 struct Memory;
 
-impl StoreBuilder<C, GroupLog<MemoryDisk>, StateMachine<MemoryDisk, SystemClock>> for Memory {
-    async fn build(
-        &self,
-    ) -> Result<((), GroupLog<MemoryDisk>, StateMachine<MemoryDisk, SystemClock>), StorageError<C>> {
-        let (log, state) = stores(MemoryDisk::default(), MemoryDisk::default());
-        Ok(((), log, state))
+impl StoreBuilder<C, GroupLog<MemoryDisk>, StateMachine<MemoryDisk, SystemClock>, Guard> for Memory {
+    async fn build(&self) -> Result<Store<MemoryDisk>, StorageError<C>> {
+        Ok(store(MemoryDisk::default(), MemoryDisk::default(), None))
     }
 }
 
 struct Rocks;
 
-impl StoreBuilder<C, GroupLog<RocksDisk>, StateMachine<RocksDisk, SystemClock>, TempDir> for Rocks {
-    async fn build(
-        &self,
-    ) -> Result<(TempDir, GroupLog<RocksDisk>, StateMachine<RocksDisk, SystemClock>), StorageError<C>> {
+impl StoreBuilder<C, GroupLog<RocksDisk>, StateMachine<RocksDisk, SystemClock>, Guard> for Rocks {
+    async fn build(&self) -> Result<Store<RocksDisk>, StorageError<C>> {
         let dir = tempfile::tempdir().unwrap();
         let log = RocksDisk::create(&dir.path().join("log"), RocksRole::Log).unwrap();
         let state = RocksDisk::create(&dir.path().join("state"), RocksRole::State).unwrap();
-        let (log, state) = stores(log, state);
-        Ok((dir, log, state))
+        Ok(store(log, state, Some(dir)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use orbit_raft::disk::FatalHook;
+use orbit_raft::disk::{Disk, FatalHook};
 use orbit_raft::identity::Error;
 use orbit_raft::{Identity, Leadership, NodeId, RaftNode, Settings, Storage};
 use rand::rngs::SmallRng;
@@ -35,8 +35,7 @@ fn settings() -> Settings {
 /// Fills a store in three lives, so that it has tables as well as write-ahead logs.
 async fn fill(path: &Path) {
     for life in 0..3 {
-        let storage = open_storage(path, 1).await;
-        let mut closed = [storage.log.closed(), storage.state.closed()];
+        let storage = open_storage(path, 1);
         let node = RaftNode::start(parts(storage, settings(), |log| log)).await.unwrap();
         let group = node.open_group(GROUP).await.unwrap();
         if life == 0 {
@@ -48,10 +47,7 @@ async fn fill(path: &Path) {
             group.propose(vec![put(&format!("k{n}"), &"x".repeat(300))]).await.unwrap();
         }
         drop(group);
-        node.shutdown().await;
-        for closed in &mut closed {
-            let _ = closed.changed().await;
-        }
+        node.shutdown().await.unwrap();
     }
 }
 
@@ -107,6 +103,13 @@ fn damage(file: &Path, dice: &mut SmallRng) -> String {
 /// Opens a store. `Err` says how it was refused; otherwise everything acknowledged is there.
 async fn open(path: &Path) -> Result<(), String> {
     let storage = Storage::open(path, Some(support::CLUSTER)).map_err(|e| e.to_string())?;
+    let closed = futures::future::join(storage.log.closed(), storage.state.closed());
+    let opened = open_node(storage).await;
+    within(10, "closing", closed).await;
+    opened
+}
+
+async fn open_node(storage: Storage) -> Result<(), String> {
     let mut parts = parts(storage, settings(), |log| log);
     parts.fatal = FatalHook::new(|_| {});
     let node = RaftNode::start(parts).await.map_err(|e| e.to_string())?;
@@ -122,8 +125,7 @@ async fn open(path: &Path) -> Result<(), String> {
         assert!(value.is_some(), "k{n} was acknowledged and is gone in silence");
     }
     drop(group);
-    node.shutdown().await;
-    Ok(())
+    node.shutdown().await.map_err(|e| e.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use orbit_proto::store::{self, precondition::Check};
 use orbit_raft::disk::{Batch, Disk, Error, KeyRange, RocksDisk, View, Visit};
 use orbit_raft::state_store::PartOutcome;
 use orbit_raft::state_store::key;
-use orbit_raft::{Part, ProposeError, RaftNode, Settings, Term};
+use orbit_raft::{Part, ProposeError, RaftNode, Settings, StillOpen, Term};
 use support::{GROUP, Served, check, get, leads, open_storage, parts, put, within};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 async fn one(path: &std::path::Path) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -136,6 +138,95 @@ async fn reads_wait_for_what_was_acknowledged_and_marks_stay_in_order() {
     served.stop().await;
 }
 
+// Paused time passes by itself once all tasks wait, so nobody waits for long here.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_database_is_held_says_so_and_closes_it_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = open_storage(dir.path(), 1);
+    let closed = futures::future::join(storage.log.closed(), storage.state.closed());
+    let held = storage.state.clone();
+    let node = RaftNode::start(parts(storage, Settings::default(), |log| log)).await.unwrap();
+    assert_eq!(node.shutdown().await, Err(StillOpen));
+    drop(held);
+    closed.await;
+    let storage = open_storage(dir.path(), 1);
+    let node = RaftNode::start(parts(storage, Settings::default(), |log| log)).await.unwrap();
+    tokio::time::resume();
+    node.shutdown().await.unwrap();
+    drop(open_storage(dir.path(), 1));
+}
+
+/// A disk whose syncs wait until a gate is open.
+#[derive(Debug, Clone)]
+struct Gated(RocksDisk, watch::Receiver<bool>);
+
+impl View for Gated {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
+        self.0.get(key)
+    }
+    fn scan(&self, range: &KeyRange, visit: &mut Visit<'_>) -> Result<(), Error> {
+        self.0.scan(range, visit)
+    }
+}
+
+impl Disk for Gated {
+    fn write(&self, batch: Batch) -> Result<(), Error> {
+        self.0.write(batch)
+    }
+    async fn sync(&self) -> Result<(), Error> {
+        self.1.clone().wait_for(|open| *open).await.map_err(|_| Error::Closed)?;
+        self.0.sync().await
+    }
+    fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error> {
+        self.0.last(range)
+    }
+    fn closed(&self) -> BoxFuture<'static, ()> {
+        self.0.closed()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_finds_the_queue_full_until_its_deadline_is_refused_and_never_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = open_storage(dir.path(), 1);
+    let (gate, open) = watch::channel(true);
+    let settings = Settings {
+        deadline: Duration::from_millis(300),
+        entries_under_way_max: 1,
+        proposals_waiting_max: 1,
+        ..Settings::default()
+    };
+    let node = RaftNode::start(parts(storage, settings, |log| Gated(log, open))).await.unwrap();
+    let group = node.open_group(GROUP).await.unwrap();
+    let addresses = BTreeMap::from([(1, "127.0.0.1:1".to_owned())]);
+    group.initialize(support::members(&addresses)).await.unwrap();
+    within(10, "an election", leads(&group)).await;
+
+    // The disk hangs with one entry under way; of those behind it one may wait, and nobody else.
+    let last = group.status().last_index;
+    gate.send_replace(false);
+    let under_way = tokio::spawn({
+        let group = group.clone();
+        async move { group.propose(vec![put("under way", "1")]).await }
+    });
+    within(10, "appending", group.wait_for(|s| s.last_index > last)).await.unwrap();
+    let ids = ["a", "b", "c", "d", "e"];
+    let others = futures::future::join_all(ids.map(|id| group.propose(vec![put(id, "1")]))).await;
+    assert_eq!(under_way.await.unwrap(), Err(ProposeError::OutcomeUnknown));
+    let overloaded: Vec<_> = (0..5).filter(|n| others[*n] == Err(ProposeError::Overloaded)).collect();
+    let unknown: Vec<_> = (0..5).filter(|n| others[*n] == Err(ProposeError::OutcomeUnknown)).collect();
+    assert_eq!((overloaded.len(), unknown.len()), (4, 1), "{others:?}");
+
+    gate.send_replace(true);
+    group.propose(vec![put("after", "1")]).await.unwrap();
+    assert_eq!(get(&group, "under way").as_deref(), Some("1"), "unknown, and done");
+    for n in overloaded {
+        assert_eq!(get(&group, ids[n]), None, "refused, and done all the same");
+    }
+    drop(group);
+    node.shutdown().await.unwrap();
+}
+
 /// A disk on which each sync takes long.
 #[derive(Debug, Clone)]
 struct Slow(RocksDisk, Duration);
@@ -161,12 +252,15 @@ impl Disk for Slow {
     fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error> {
         self.0.last(range)
     }
+    fn closed(&self) -> BoxFuture<'static, ()> {
+        self.0.closed()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_one_voter_too_no_answer_comes_before_the_sync() {
     let dir = tempfile::tempdir().unwrap();
-    let storage = open_storage(dir.path(), 1).await;
+    let storage = open_storage(dir.path(), 1);
     let delay = Duration::from_millis(300);
     let node = RaftNode::start(parts(storage, Settings::default(), |log| Slow(log, delay))).await.unwrap();
     let group = node.open_group(GROUP).await.unwrap();
@@ -180,5 +274,5 @@ async fn with_one_voter_too_no_answer_comes_before_the_sync() {
         assert!(begin.elapsed() >= delay, "acknowledged after {:?}", begin.elapsed());
     }
     drop(group);
-    node.shutdown().await;
+    node.shutdown().await.unwrap();
 }

@@ -4,97 +4,26 @@
 //! and not synced. A failing seed is run again with `ORBIT_SEED=<n> cargo test -p orbit-raft --test simulation`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+#[path = "support/sim.rs"]
+mod sim;
 mod support;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::future::Future;
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::future::BoxFuture;
 use openraft_rt::deterministic_rng::DeterministicRng;
-use orbit_raft::clock::{Clock, Reading};
-use orbit_raft::disk::{Batch, Disk, Error, FatalHook, KeyRange, MemoryDisk, View, Visit};
-use orbit_raft::network::{StreamTransport, serve_stream};
-use orbit_raft::{Environment, Group, Leadership, Parts, PeerAddress, RaftNode, Settings, Term};
+use orbit_raft::disk::FatalHook;
+use orbit_raft::{Group, Leadership, Settings, Term};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use support::{GROUP, identity, put, row};
-use turmoil::net::{TcpListener, TcpStream};
+use sim::{Disks, NODES, Runtime, Simulated, serve, start};
+use support::{put, row};
 
-type Runtime = DeterministicRng<<orbit_raft::Production as Environment>::Runtime>;
-type Connect = fn(PeerAddress) -> BoxFuture<'static, io::Result<TcpStream>>;
-
-const NODES: [&str; 3] = ["n1", "n2", "n3"];
-const PORT: u16 = 7000;
 /// How many faults a run has.
 const FAULTS: usize = 10;
-
-/// What a simulated node stands on.
-#[derive(Debug)]
-struct Simulated;
-
-impl Environment for Simulated {
-    type Runtime = Runtime;
-    type LogDisk = SimDisk;
-    type StateDisk = MemoryDisk;
-    type Transport = StreamTransport<Runtime, Connect>;
-    type Clock = SimClock;
-
-    fn run_writer(writer: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        drop(<Runtime as openraft_rt::AsyncRuntime>::spawn(writer));
-        Ok(())
-    }
-}
-
-/// A disk whose syncs take time and may fail.
-#[derive(Debug, Clone, Default)]
-struct SimDisk {
-    rows: MemoryDisk,
-    fails: Arc<AtomicBool>,
-}
-
-impl View for SimDisk {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
-        self.rows.get(key)
-    }
-    fn scan(&self, range: &KeyRange, visit: &mut Visit<'_>) -> Result<(), Error> {
-        self.rows.scan(range, visit)
-    }
-}
-
-impl Disk for SimDisk {
-    fn write(&self, batch: Batch) -> Result<(), Error> {
-        self.rows.write(batch)
-    }
-    async fn sync(&self) -> Result<(), Error> {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-        if self.fails.swap(false, Ordering::Relaxed) {
-            return Err(Error::failed("syncing the store", "injected"));
-        }
-        self.rows.sync().await
-    }
-    fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error> {
-        self.rows.last(range)
-    }
-}
-
-/// Simulated time, with a wall clock that is off by a constant.
-#[derive(Debug, Clone, Copy)]
-struct SimClock {
-    ahead: Duration,
-}
-
-impl Clock for SimClock {
-    fn read(&self) -> Reading {
-        let monotonic = turmoil::sim_elapsed().unwrap_or_default();
-        Reading { monotonic, wall: Duration::from_secs(1_700_000_000) + self.ahead + monotonic }
-    }
-}
 
 /// What outlives the simulated nodes, and what they tell.
 #[derive(Default)]
@@ -109,39 +38,17 @@ struct World {
 
 type Shared = Arc<Mutex<World>>;
 
-#[derive(Clone, Default)]
-struct Disks {
-    log: SimDisk,
-    state: MemoryDisk,
-}
-
-fn connect(address: PeerAddress) -> BoxFuture<'static, io::Result<TcpStream>> {
-    Box::pin(async move { TcpStream::connect((address.0.as_str(), PORT)).await })
-}
-
 async fn run_node(index: usize, disks: Disks, world: Shared) -> turmoil::Result {
     let failed = Arc::clone(&world);
-    let parts = Parts::<Simulated> {
-        identity: identity(index as u64 + 1),
-        settings: Settings {
-            snapshot_every: 40,
-            log_kept: 10,
-            purge_batch: 1,
-            deadline: Duration::from_secs(3),
-            ..Settings::default()
-        },
-        log: disks.log,
-        state: disks.state,
-        transport: StreamTransport::new(connect as Connect),
-        clock: SimClock { ahead: Duration::from_millis(200 * index as u64) },
-        fatal: FatalHook::new(move |_| failed.lock().unwrap().failed.push(index)),
+    let settings = Settings {
+        snapshot_every: 40,
+        log_kept: 10,
+        purge_batch: 1,
+        deadline: Duration::from_secs(3),
+        ..Settings::default()
     };
-    let node = RaftNode::start(parts).await?;
-    let group = node.open_group(GROUP).await?;
-    if index == 0 && !group.is_initialized().await? {
-        let addresses = (1..).zip(NODES.map(str::to_owned)).collect();
-        group.initialize(support::members(&addresses)).await?;
-    }
+    let fatal = FatalHook::new(move |_| failed.lock().unwrap().failed.push(index));
+    let (node, group) = start(index, disks, settings, fatal).await?;
     world.lock().unwrap().groups.insert(index, group.clone());
     for worker in 0..3 {
         drop(tokio::spawn(DeterministicRng::<Runtime>::scope(
@@ -149,11 +56,7 @@ async fn run_node(index: usize, disks: Disks, world: Shared) -> turmoil::Result 
             work(index, worker, group.clone(), Arc::clone(&world)),
         )));
     }
-    let listener = TcpListener::bind(("0.0.0.0", PORT)).await?;
-    loop {
-        let (stream, _) = listener.accept().await?;
-        drop(<Runtime as openraft_rt::AsyncRuntime>::spawn(serve_stream(node.peer_server(), stream)));
-    }
+    serve(&node).await
 }
 
 /// Proposes one row after the other while this node leads, and notes what is acknowledged.
@@ -213,14 +116,7 @@ impl Run {
     fn new(seed: u64) -> Run {
         let world = Shared::default();
         let disks: [Disks; 3] = Default::default();
-        let mut sim = turmoil::Builder::new()
-            .rng_seed(seed)
-            .simulation_duration(Duration::from_secs(3600))
-            .tick_duration(Duration::from_millis(1))
-            .min_message_latency(Duration::from_millis(1))
-            .max_message_latency(Duration::from_millis(8))
-            .tcp_capacity(65_536)
-            .build();
+        let mut sim = sim::network(seed);
         let lives = Arc::new(Mutex::new(seed));
         for (index, name) in NODES.into_iter().enumerate() {
             let (disks, world, lives) = (disks[index].clone(), Arc::clone(&world), Arc::clone(&lives));

@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 use crate::value::{Payload, Value};
 
 mod fill;
+mod references;
 mod schema;
 
 /// Faults of one value that are told; the first ones are enough to find the rest.
@@ -25,9 +26,12 @@ const MESSAGE_MAX: usize = 300;
 /// Bytes that one compiled pattern may take, and again its cache.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
+/// Patterns of all schemas of one document.
+pub(crate) const PATTERNS_MAX: usize = schema::PATTERNS_MAX;
+
 /// What is wrong with a schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: {message}")]
+#[error("{}{message}", before(pointer))]
 pub struct ContractFault {
     /// JSON pointer into the schema.
     pub pointer: String,
@@ -37,12 +41,17 @@ pub struct ContractFault {
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
-#[error("{path}: {message}")]
+#[error("{}{message}", before(path))]
 pub struct ValueFault {
     /// JSON pointer into the value.
     pub path: String,
     /// For people; never shows the value itself, which may be secret or long.
     pub message: String,
+}
+
+/// A place in front of a message; the value itself needs none.
+fn before(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!("{pointer}: ") }
 }
 
 /// A compiled schema; clones share it.
@@ -82,6 +91,11 @@ impl Contract {
     pub fn compile_closed(schema: &Json) -> Result<Contract, Vec<ContractFault>> {
         Contract::compile(schema)?;
         Contract::compile(&schema::closed(schema))
+    }
+
+    /// How many patterns a schema has: each takes time and room when it is compiled.
+    pub(crate) fn patterns(schema: &Json) -> usize {
+        schema::patterns(schema)
     }
 
     /// Checks a payload.

@@ -33,9 +33,9 @@ mod yaml;
 
 pub use crate::event::CODES as OWN_CODES;
 pub use build::NormalFormError;
-pub(crate) use data::{Data, all_faults};
-pub(crate) use fault::nearest;
+pub(crate) use data::Data;
 pub use fault::{FAULTS_MAX, Fault, Faults, Warning};
+pub(crate) use fault::{Found, nearest};
 pub use grammar::BUILT_IN_TASKS;
 pub(crate) use marked::join;
 pub use registered::{Registry, registry_warnings};
@@ -78,14 +78,14 @@ pub struct Compiled {
 pub fn compile(source: &str, format: Format) -> Result<Vec<Compiled>, Faults> {
     let documents = read(source, format)?;
     let mut compiled = Vec::new();
-    let mut faults = Vec::new();
+    let mut faults = Found::default();
     for document in &documents {
         match compile_one(document, source) {
             Ok(one) => compiled.push(one),
-            Err(found) => faults.extend(found),
+            Err(found) => faults.append(found),
         }
     }
-    match Faults::from_list(faults) {
+    match Faults::of(faults) {
         Some(faults) => Err(faults),
         None => Ok(compiled),
     }
@@ -125,7 +125,7 @@ fn control_character(source: &str) -> Option<marked::Place> {
     })
 }
 
-fn compile_one(document: &marked::Marked, source: &str) -> Result<Compiled, Vec<Fault>> {
+fn compile_one(document: &marked::Marked, source: &str) -> Result<Compiled, Found> {
     let mut report = check::Report::default();
     let checked = check::check(document, &mut report);
     let (Some(checked), true) = (checked, report.faults.is_empty()) else { return Err(report.faults) };
@@ -135,12 +135,12 @@ fn compile_one(document: &marked::Marked, source: &str) -> Result<Compiled, Vec<
         && written.text() != Some(&hash)
     {
         let message = format!("this is not the hash of the document, which is {hash}");
-        return Err(vec![Fault::new(written.place, "/definition_hash", message)]);
+        return Err(Fault::new(written.place, "/definition_hash", message).into());
     }
     let normal_form = hash::canonical(&json);
     // What the checks let through can be built; should that ever fail, it is a fault of the document, not a panic.
     let definition = Definition::from_normal_form(&normal_form)
-        .map_err(|error| vec![Fault::new(document.place, error.path.clone(), error.message)])?;
+        .map_err(|error| Fault::new(document.place, error.path.clone(), error.message))?;
     Ok(Compiled { definition, normal_form, hash, source: source.to_owned(), warnings: report.warnings })
 }
 

@@ -66,6 +66,41 @@ fn one_result_of_many_reads_and_writes_a_bounded_number_of_rows() {
     assert!(few.0 < 60 && few.1 < 10, "{few:?}");
 }
 
+/// Rows read and written to end iteration `n` of a repeat and begin the next.
+fn cost_of_one_iteration(n: u32) -> (u64, usize) {
+    let definition = definition(
+        r#"
+name: again
+version: 1.0.0
+tasks: {m.do: {version: 1.0.0}}
+steps: [{id: x, repeat: {until: "iteration == 200"}, task: m.do, input: {before: "${previous}"}}]
+"#,
+    );
+    let shelf = Arc::new(Shelf::default());
+    started(&definition, "{}", &shelf);
+    for number in 1..=n {
+        shelf.take_reads();
+        let mut run = woken(&definition, &shelf);
+        let unit = format!("x#{number}");
+        let offer = OfferTaken { unit: &unit, worker_id: "w", worker_session: "s", nonce: [1; 8] };
+        let (token, _) = run.handle(1, offer).unwrap();
+        run.handle(2, Complete { token: &token, output: Payload::parse("7").unwrap() }).unwrap();
+        let written = run.take_changes();
+        if number == n {
+            return (shelf.take_reads(), written.len());
+        }
+        shelf.store(written);
+    }
+    (0, 0)
+}
+
+#[test]
+fn the_hundredth_iteration_costs_what_the_tenth_does() {
+    let (tenth, hundredth) = (cost_of_one_iteration(10), cost_of_one_iteration(100));
+    assert_eq!(tenth, hundredth, "old iterations lie there and nobody looks at them");
+    assert!(tenth.0 < 60 && tenth.1 < 10, "{tenth:?}");
+}
+
 #[test]
 fn a_sleeping_sleep_wakes_up_from_a_few_rows() {
     let definition = definition(

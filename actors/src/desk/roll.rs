@@ -1,17 +1,19 @@
 //! Sessions come, show signs of life, and go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use workflow::command::Token;
 use workflow::event::{Queue, UncertainReason};
 
-use super::hand_over::Unlisted;
+use super::hand_over::{Phase, Unlisted};
 use super::line::LineId;
 use super::request::Valid;
 use super::session::{Session, SessionNo, Standing};
 use super::state::{Due, State};
+use super::window::Window;
 use super::{Listed, SESSIONS_MAX};
 use crate::api::{Alive, Registered, TaskVersion, WorkerSummary};
 use crate::error::{Code, Error, Result};
@@ -184,7 +186,9 @@ impl State {
                 Due::Session(no) => self.session_due(no, now),
                 Due::Token(token) => self.token_due(&token),
                 Due::Reread(shard, queue) => {
-                    self.window_of(&queue, shard, super::window::Window::distrust);
+                    self.lines.open(&queue);
+                    self.window_of(&queue, shard, Window::distrust);
+                    self.doubted.remove(&(shard, queue));
                 }
             }
         }
@@ -204,17 +208,17 @@ impl State {
         }
     }
 
-    fn token_due(&mut self, token: &workflow::command::Token) {
+    fn token_due(&mut self, token: &Token) {
         let Some(hand_over) = self.held.get(token) else { return };
         let reason = match hand_over.phase {
-            super::hand_over::Phase::Expected => UncertainReason::WorkerLost,
+            Phase::Expected => UncertainReason::WorkerLost,
             _ => UncertainReason::NotReceived,
         };
         self.take_back(token, reason);
     }
 
     pub(super) fn workers(&self, now: Instant, now_ms: u64) -> Vec<WorkerSummary> {
-        let mut all: std::collections::BTreeMap<&str, WorkerSummary> = std::collections::BTreeMap::new();
+        let mut all: BTreeMap<&str, WorkerSummary> = BTreeMap::new();
         for session in self.sessions.all() {
             let seen_ms = now_ms.saturating_sub(millis(now.saturating_duration_since(session.seen)));
             let worker = all.entry(&session.worker_id).or_insert_with(|| WorkerSummary {

@@ -1,7 +1,7 @@
 //! What lies behind the lock, and the rule that binds it: **no slot is idle while something that fits it waits.** Every
 //! change that could break the rule ends in [`State::serve_line`] or [`State::serve_session`].
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) reserved: HashMap<Ticket, Reserved>,
     pub(super) held: HashMap<Arc<Token>, HandOver>,
     pub(super) agenda: BTreeMap<DueKey, Due>,
+    /// Windows that are to be read again.
+    pub(super) doubted: HashSet<(ShardId, Queue)>,
     pub(super) draining: bool,
     /// What the shards are to be told, in order, once the lock is free.
     pub(super) outbox: VecDeque<Message>,
@@ -100,6 +102,7 @@ impl State {
             reserved: HashMap::new(),
             held: HashMap::new(),
             agenda: BTreeMap::new(),
+            doubted: HashSet::new(),
             draining: false,
             outbox: VecDeque::new(),
             telling: false,
@@ -269,6 +272,7 @@ impl State {
         let Some(Reserved { outlet, offered, .. }) = self.unreserve(ticket) else { return };
         if let Some((shard, queue, place)) = offered
             && self.window_of(&queue, shard, |window| window.given_up(&place)) == Some(true)
+            && self.doubted.insert((shard, queue.clone()))
         {
             self.plan(now + REREAD_AFTER, Due::Reread(shard, queue));
         }

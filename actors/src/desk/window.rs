@@ -51,6 +51,11 @@ impl Window {
     }
 
     #[cfg(test)]
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.ready.len()
     }

@@ -97,8 +97,13 @@ pub async fn complete(node: &Node, task: &Task, output: &str) {
     assert!(answer.accepted, "{answer:?}");
 }
 
-/// The types of all events of an execution.
+/// All events of an execution, a line each.
 pub async fn events(node: &Node, id: &str) -> Vec<String> {
-    let page = node.history(id, None, 1, 10_000).await.unwrap();
-    page.events.iter().map(|recorded| recorded.event.to_string()).collect()
+    let (mut lines, mut from) = (Vec::new(), Some(1));
+    while let Some(seq) = from {
+        let page = node.history(id, None, seq, 10_000).await.unwrap();
+        lines.extend(page.events.iter().map(|recorded| recorded.event.to_string()));
+        from = page.next;
+    }
+    lines
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use orbit_raft::StillOpen;
+use orbit_raft::disk::end_process;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Error;
@@ -57,8 +59,14 @@ impl Dev {
         stop().await;
         tracing::info!("stopping; once more stops at once");
         tokio::select! {
-            () = server.stop() => Ok(()),
-            () = stop() => Err(Error::StoppedAtOnce),
+            closed = server.stop() => match closed {
+                Ok(()) => Ok(()),
+                // An ordinary end could become an abort. All that was acknowledged is on disk.
+                Err(StillOpen) => end_process(0, || tracing::warn!("the data was not closed in time; nothing is lost")),
+            },
+            () = stop() => end_process(i32::from(super::End::Failed as u8), || {
+                tracing::warn!("stopped at once; what was acknowledged is on disk");
+            }),
         }
     }
 }

@@ -143,8 +143,6 @@ enum Error {
     Server(#[from] crate::server::Error),
     #[error("RUNTIME: the process gets no threads or signals: {0}; check the limits it runs under")]
     Runtime(std::io::Error),
-    #[error("STOPPED_AT_ONCE: the node was told twice to stop; nothing acknowledged is lost")]
-    StoppedAtOnce,
 }
 
 impl Error {

@@ -128,6 +128,13 @@ impl<E: Environment> Service<E> {
         &self.0.counters
     }
 
+    /// Until the node goes away: who waits for something hears what there is by then, and asks elsewhere.
+    async fn draining(&self) {
+        let mut standing = self.0.standing.clone();
+        // Nobody is left who could say so: the node has gone.
+        let _ = standing.wait_for(|standing| *standing == Standing::Draining).await;
+    }
+
     fn payload(&self, field: &str, payload: &Payload) -> Result<()> {
         validate::payload(field, payload, self.0.limits.payload_bytes_max)
     }
@@ -263,7 +270,10 @@ impl<E: Environment> Service<E> {
 
     pub async fn wait(&self, caller: Caller, id: &str, timeout_ms: Option<u64>) -> Result<ExecutionState> {
         self.reads(caller, id)?;
-        self.engine().wait(id, wait(timeout_ms, WAIT_MS)).await
+        tokio::select! {
+            state = self.engine().wait(id, wait(timeout_ms, WAIT_MS)) => state,
+            () = self.draining() => self.engine().show(id, None).await,
+        }
     }
 
     pub async fn cancel(&self, caller: Caller, id: &str, reason: &str, force: bool) -> Result<ExecutionState> {
@@ -310,7 +320,10 @@ impl<E: Environment> Service<E> {
         authorize(caller, Action::Work)?;
         validate::opaque("worker_session_id", session)?;
         let tasks = within("max_tasks", max_tasks, (1, TASKS_MAX))?;
-        self.engine().poll(session, tasks as u32, wait(wait_ms, POLL_MS)).await
+        tokio::select! {
+            tasks = self.engine().poll(session, tasks as u32, wait(wait_ms, POLL_MS)) => tasks,
+            () = self.draining() => Ok(Vec::new()),
+        }
     }
 
     pub async fn complete(&self, caller: Caller, request: Complete) -> Result<ResultAnswer> {

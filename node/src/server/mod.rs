@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   data opened ─ old addresses.json gone ─ listening ─ addresses.json ─ health ─ peers ─ engine ─ HTTP, gRPC ─ ready
-//!   draining ─ no new connections, engine finishes ─ connections end ─ health ends ─ data closed
+//!   draining ─ no new connections ─ connections end ─ engine ends ─ peers, health end ─ data closed
 //! ```
 //!
 //! - [`addresses`]: where it listens, and the file that says so;
@@ -20,7 +20,7 @@ use orbit_actors::engine::{self, Engine};
 use orbit_raft::clock::SystemClock;
 use orbit_raft::disk::FatalHook;
 use orbit_raft::network::{GrpcPeerService, GrpcTransport};
-use orbit_raft::{Identity, NodeId, Parts, Production, RaftNode, Storage};
+use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, StillOpen, Storage};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -42,9 +42,7 @@ use crate::gateway::guard::Names;
 use crate::gateway::{self, Service, Standing, grpc, http, service};
 
 /// How long the engine may take to finish what it has.
-const FINISH_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long the files may take to be closed.
-const CLOSE_TIME_MAX: Duration = Duration::from_secs(10);
+const FINISH_TIME_MAX: Duration = Duration::from_secs(20);
 /// The number of the node in a cluster that it makes itself.
 const FIRST_NODE: NodeId = NodeId(1);
 
@@ -137,7 +135,6 @@ pub struct Server {
     open: Vec<Served>,
     peers: Served,
     health: Served,
-    closed: [watch::Receiver<()>; 2],
 }
 
 impl std::fmt::Debug for Server {
@@ -155,7 +152,6 @@ impl Server {
         addresses::check(config, exposure)?;
         let new = || Identity { cluster: Uuid::now_v7(), node: FIRST_NODE, incarnation: Uuid::now_v7() };
         let storage = Storage::open_or_create(&config.data_dir, new)?;
-        let closed = [storage.log.closed(), storage.state.closed()];
         let listeners = Listeners::bind(config).await?;
         let later = Arc::new(OnceLock::new());
         let health = Served::start(listeners.health, health::router(Arc::clone(&later)), Speaks::Http, config);
@@ -172,8 +168,8 @@ impl Server {
         let peer_service = GrpcPeerService::service(node.peer_server());
         let router = Routes::new(peer_service).prepare().into_axum_router();
         let peers = Served::start(listeners.peer, router, Speaks::Peer, config);
-        let peer = orbit_raft::PeerAddress(listeners.addresses.peer.to_string());
-        let engine = Engine::open(node, settings(config), Some(peer)).await?;
+        let engine =
+            Engine::open(node, settings(config), Some(PeerAddress(listeners.addresses.peer.to_string()))).await?;
         let (standing, heard) = watch::channel(Standing::Started);
         let limits = service::Limits {
             payload_bytes_max: config.payload_bytes_max,
@@ -197,7 +193,7 @@ impl Server {
         // Set once: this is the only place.
         let _ = later.set(service.clone());
         let addresses = listeners.addresses;
-        Ok(Self { addresses, service, engine, standing, serving, telling, open, peers, health, closed })
+        Ok(Self { addresses, service, engine, standing, serving, telling, open, peers, health })
     }
 
     /// The operations of this node, without a surface between.
@@ -207,24 +203,23 @@ impl Server {
     }
 
     /// Takes no new work, finishes what is under way and closes the data.
-    pub async fn stop(self) {
-        let Self { service, engine, standing, serving, telling, open, peers, health, closed, .. } = self;
+    ///
+    /// # Errors
+    /// The data was not closed in time; what was acknowledged is on disk all the same. End the process by
+    /// [`orbit_raft::disk::end_process`].
+    pub async fn stop(self) -> Result<(), StillOpen> {
+        let Self { service, engine, standing, serving, telling, open, peers, health, .. } = self;
         standing.send_replace(Standing::Draining);
         telling.abort();
         serving.set(false).await;
-        let finish = async {
-            if tokio::time::timeout(FINISH_TIME_MAX, engine.shutdown()).await.is_err() {
-                tracing::warn!("what was under way did not finish in time; it goes on at the next start");
-            }
-        };
-        tokio::join!(finish, join_all(open.into_iter().map(Served::stop)));
+        engine.drain();
+        join_all(open.into_iter().map(Served::stop)).await;
+        let ended = tokio::time::timeout(FINISH_TIME_MAX, engine.shutdown()).await;
         tokio::join!(peers.stop(), health.stop());
         drop((service, engine));
-        for mut closed in closed {
-            // Fails when it is closed, which is what is waited for.
-            if tokio::time::timeout(CLOSE_TIME_MAX, closed.changed()).await.is_err() {
-                tracing::warn!("the data was not closed in time; what was acknowledged is on disk all the same");
-            }
+        match ended {
+            Ok(closed) => closed,
+            Err(_) => Err(StillOpen),
         }
     }
 }

@@ -23,7 +23,7 @@ const STREAMS_MAX: u32 = 1_024;
 const WINDOW: u32 = 1 << 20;
 const PEER_WINDOW: u32 = 8 << 20;
 /// How long a connection may take to finish its requests at the end.
-const DRAIN_TIME_MAX: Duration = Duration::from_secs(8);
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 /// How long to wait when no connection can be taken, say because all file handles are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

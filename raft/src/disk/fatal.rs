@@ -1,11 +1,16 @@
 //! What happens when a node must not go on.
 
 use std::fmt;
-use std::process;
-use std::sync::Arc;
+use std::io::{self, Write};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 /// The exit code of a process whose storage failed.
 pub const EXIT_STORAGE: i32 = 74;
+
+/// How long the last words of a process may take: whoever reads them may have stopped reading.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Called once storage has failed, before anybody else learns of it.
 ///
@@ -16,11 +21,11 @@ pub const EXIT_STORAGE: i32 = 74;
 pub struct FatalHook(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl FatalHook {
-    /// Ends the process with [`EXIT_STORAGE`].
+    /// Ends the process with [`EXIT_STORAGE`], whatever else it is doing.
     pub fn exit() -> Self {
         FatalHook(Arc::new(|reason| {
-            tracing::error!(reason, "storage failed, ending the process");
-            process::exit(EXIT_STORAGE);
+            let reason = reason.to_owned();
+            end_process(EXIT_STORAGE, move || tracing::error!(reason, "storage failed, ending the process"));
         }))
     }
 
@@ -33,6 +38,26 @@ impl FatalHook {
     pub fn raise(&self, reason: impl fmt::Display) {
         (self.0)(&reason.to_string());
     }
+}
+
+/// Ends the process at once with this code, after its last words if they take no more than a second.
+///
+/// This is the way out while a [`RocksDisk`](super::RocksDisk) may still be open. `std::process::exit` runs the
+/// destructors of RocksDB under the threads that still use it, and the first of these to take a lock that is destroyed
+/// already turns the exit into an abort. This runs no destructors.
+pub fn end_process(code: i32, last_words: impl FnOnce() + Send + 'static) -> ! {
+    let (spoken, waiting) = mpsc::channel::<()>();
+    let speak = move || {
+        last_words();
+        // Nobody is left to be told that the output is gone.
+        let _ = io::stdout().flush();
+        drop(spoken);
+    };
+    if thread::Builder::new().name("orbit-last-words".into()).spawn(speak).is_ok() {
+        // Fails once they are spoken, or after the time.
+        let _ = waiting.recv_timeout(LAST_WORDS);
+    }
+    signal_hook::low_level::exit(code)
 }
 
 impl fmt::Debug for FatalHook {

@@ -5,6 +5,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::{self, BoxFuture};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{Batch, Disk, Error, FrozenRows, ImageBody, ImageWriter, KeyRange, Op, StateDisk, View, Visit};
@@ -119,6 +121,10 @@ impl Disk for MemoryDisk {
             return Ok(None);
         }
         Ok(self.lock().current.range::<[u8], _>(bounds(range)).next_back().map(|(k, v)| (k.clone(), v.clone())))
+    }
+
+    fn closed(&self) -> BoxFuture<'static, ()> {
+        future::ready(()).boxed()
     }
 }
 

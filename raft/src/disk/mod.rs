@@ -21,10 +21,11 @@ use std::future::Future;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 
 pub use batch::{Batch, KeyRange, Op};
 pub use error::Error;
-pub use fatal::{EXIT_STORAGE, FatalHook};
+pub use fatal::{EXIT_STORAGE, FatalHook, end_process};
 pub use memory::{MemoryDisk, MemoryFrozen};
 pub use rocks::{RocksDisk, RocksRole};
 pub use rocks_image::{RocksFrozen, SstFile, SstWriter};
@@ -52,6 +53,10 @@ pub trait Disk: View + Clone + Send + Sync + 'static {
 
     /// The last row of a range.
     fn last(&self, range: &KeyRange) -> Result<Option<(Vec<u8>, Bytes)>, Error>;
+
+    /// Becomes ready once the last handle is gone and the files are closed; at once for a disk without files. It is no
+    /// handle itself. A process with open files ends by [`end_process`], or not at all.
+    fn closed(&self) -> BoxFuture<'static, ()>;
 }
 
 /// A disk that can hand out and take in all rows of a range as one image.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, DBPinnableSlice, DBRawIterator, DBRecoveryMode, Options,
     ReadOptions, WriteBatch,
@@ -35,7 +37,7 @@ struct Inner {
     role: RocksRole,
     /// Images on their way in or out. They are scratch: what lies here after a crash is not used again.
     scratch: PathBuf,
-    /// Goes after the database (fields drop in order): whoever holds the receiver learns that the files are closed.
+    /// Goes after the database (fields drop in order): whoever holds a receiver learns that the files are closed.
     closed: watch::Sender<()>,
 }
 
@@ -63,11 +65,6 @@ impl RocksDisk {
         let scratch = path.join("scratch");
         clear_scratch(&scratch).map_err(|e| Error::failed("clearing the scratch directory", e))?;
         Ok(RocksDisk { inner: Arc::new(Inner { db, role, scratch, closed: watch::Sender::new(()) }) })
-    }
-
-    /// Becomes closed (`changed` fails) once the last handle is gone and the files are closed.
-    pub fn closed(&self) -> watch::Receiver<()> {
-        self.inner.closed.subscribe()
     }
 
     pub(super) fn db(&self) -> &DB {
@@ -219,6 +216,12 @@ impl Disk for RocksDisk {
         let last = rows.item().map(|(key, value)| (key.to_vec(), Bytes::copy_from_slice(value)));
         rows.status().map_err(|e| read_error(&e))?;
         Ok(last)
+    }
+
+    fn closed(&self) -> BoxFuture<'static, ()> {
+        let mut closed = self.inner.closed.subscribe();
+        // Nothing is ever sent: it changes by the end of the sender.
+        async move { closed.changed().await.unwrap_or_default() }.boxed()
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) use group::GroupLog;
 
 use std::future::Future;
 
+use futures::future::BoxFuture;
+
 use crate::consensus::Unreadable;
 use crate::disk::{Disk, FatalHook};
 use crate::types::GroupId;
@@ -71,6 +73,11 @@ impl<D: Disk> Log<D> {
     pub fn open(disk: D, fatal: FatalHook) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (handle, writer) = writer::writer(disk.clone(), fatal);
         (Log { disk, writer: handle }, writer.run())
+    }
+
+    /// Becomes ready once the database is closed.
+    pub(crate) fn closed(&self) -> BoxFuture<'static, ()> {
+        self.disk.closed()
     }
 
     /// Opens the log of one group. Each group is opened once.

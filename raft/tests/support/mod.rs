@@ -45,16 +45,9 @@ pub fn identity(node: u64) -> Identity {
     Identity { cluster: CLUSTER, node: NodeId(node), incarnation: Uuid::from_u128(u128::from(node)) }
 }
 
-/// Opens the data of a node, waiting while the last life of the node in this process still closes it.
-pub async fn open_storage(path: &Path, node: u64) -> Storage {
-    for _ in 0..500 {
-        match Storage::open_or_create(path, || identity(node)) {
-            Ok(storage) => return storage,
-            Err(error) if error.to_string().contains("in use") => tokio::time::sleep(Duration::from_millis(10)).await,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("{} stays in use", path.display());
+/// Opens the data of a node, or creates it.
+pub fn open_storage(path: &Path, node: u64) -> Storage {
+    Storage::open_or_create(path, || identity(node)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 pub fn parts<L: Disk>(storage: Storage, settings: Settings, wrap: impl FnOnce(RocksDisk) -> L) -> Parts<WithLog<L>> {
@@ -74,13 +67,11 @@ pub struct Served {
     pub node: RaftNode<WithLog<RocksDisk>>,
     pub group: Group<WithLog<RocksDisk>>,
     stop: oneshot::Sender<()>,
-    closed: [tokio::sync::watch::Receiver<()>; 2],
 }
 
 impl Served {
     pub async fn start(path: &Path, node: u64, listener: TcpListener, settings: Settings) -> Served {
-        let storage = open_storage(path, node).await;
-        let closed = [storage.log.closed(), storage.state.closed()];
+        let storage = open_storage(path, node);
         let node = RaftNode::start(parts(storage, settings, |log| log)).await.unwrap();
         let group = node.open_group(GROUP).await.unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -95,18 +86,15 @@ impl Served {
             // Dropping the server cuts its connections, as the end of a process would.
             tokio::select! { biased; _ = stopped => {} served = serve => served.unwrap() }
         });
-        Served { node, group, stop, closed }
+        Served { node, group, stop }
     }
 
     /// Stops the node and waits until its files are closed.
     pub async fn stop(self) {
-        let Served { node, group, stop, mut closed } = self;
+        let Served { node, group, stop } = self;
         let _ = stop.send(());
         drop(group);
-        node.shutdown().await;
-        for closed in &mut closed {
-            let _ = tokio::time::timeout(Duration::from_secs(5), closed.changed()).await;
-        }
+        node.shutdown().await.unwrap();
     }
 }
 

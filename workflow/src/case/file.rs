@@ -1,15 +1,15 @@
 //! The cases file as its author writes it (L15).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::names::Names;
-use super::scalar::{Moments, Ms, OneOrMany, Output, When, present};
+use super::scalar::{Moments, Ms, OneOrMany, Output, Times, When, present};
 use super::wording;
 use crate::definition::Definition;
-use crate::document::{Data, Fault, Faults, Format, all_faults};
+use crate::document::{Data, Fault, Faults, Format, Found};
 use crate::event::UncertainReason;
 use crate::value::Value;
 
@@ -82,7 +82,7 @@ pub(super) struct Outcome {
     /// How long it waits in the queue.
     pub(super) pickup: Option<Ms>,
     /// How often the same result is sent.
-    pub(super) sent: Option<u64>,
+    pub(super) sent: Option<Times>,
     /// How long after one another; 10 ms.
     pub(super) again: Option<Ms>,
     /// What it yields: `{}` unless written.
@@ -278,7 +278,7 @@ pub fn parse_for(source: &str, definitions: &[Arc<Definition>]) -> Result<Vec<Ca
 
 fn read(source: &str, names: Option<&Names<'_>>) -> Result<Vec<Case>, Faults> {
     let files = Data::read(source, Format::Yaml)?;
-    let mut faults = Vec::new();
+    let mut faults = Found::default();
     let mut cases = Vec::new();
     for file in &files {
         let json = file.to_json();
@@ -298,13 +298,14 @@ fn read(source: &str, names: Option<&Names<'_>>) -> Result<Vec<Case>, Faults> {
             }
         }
     }
-    for (index, case) in cases.iter().enumerate() {
-        if cases[..index].iter().any(|other| other.name == case.name) {
+    let mut seen = HashSet::new();
+    for case in &cases {
+        if !seen.insert(&case.name) {
             let message = format!("two cases are called {:?}; give each a name of its own", case.name);
             faults.push(files[0].fault("", message));
         }
     }
-    match all_faults(faults) {
+    match Faults::of(faults) {
         Some(faults) => Err(faults),
         None => Ok(cases),
     }

@@ -1,11 +1,12 @@
 //! Names in a cases file that mean nothing in its documents: a slip there would make a case pass or fail for nothing.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::file::{Case, Expect};
 use crate::definition::Definition;
-use crate::document::{BUILT_IN_TASKS, Data, Fault, join, nearest};
+use crate::document::{BUILT_IN_TASKS, Data, FAULTS_MAX, Found, join, nearest};
 use crate::event::Event;
 use crate::key::{self, COMPENSATE, DEADLINE, GRACE};
 use crate::state::RunStatus;
@@ -23,6 +24,8 @@ pub(super) struct Names<'d> {
     signals: BTreeSet<&'d str>,
     queries: BTreeSet<&'d str>,
     workflows: BTreeSet<&'d str>,
+    /// How many unknown ones there were.
+    slips: Cell<usize>,
 }
 
 /// What is wrong with a name, and the one that was probably meant.
@@ -36,6 +39,7 @@ impl<'d> Names<'d> {
             signals: BTreeSet::new(),
             queries: BTreeSet::new(),
             workflows: BTreeSet::new(),
+            slips: Cell::new(0),
         };
         for definition in definitions {
             names.tasks.extend(definition.tasks.keys().map(String::as_str));
@@ -48,9 +52,11 @@ impl<'d> Names<'d> {
     }
 
     /// Faults of case `index` of `file`. A name that is to be refused may be any.
-    pub(super) fn check(&self, file: &Data, index: usize, case: &Case, faults: &mut Vec<Fault>) {
+    pub(super) fn check(&self, file: &Data, index: usize, case: &Case, faults: &mut Found) {
         let mut at_value = |pointer: String, slip: Option<Slip>| {
-            faults.extend(slip.map(|(message, meant)| file.fault(&pointer, message).suggest(meant)));
+            if let Some((message, meant)) = slip {
+                faults.push(file.fault(&pointer, message).suggest(meant));
+            }
         };
         let at = format!("/{index}");
         if let Some(name) = &case.workflow {
@@ -64,7 +70,8 @@ impl<'d> Names<'d> {
             at_value(format!("{at}/signals/{number}/name"), self.signal(&signal.name));
         }
         for (number, query) in case.queries.iter().enumerate() {
-            let slip = unknown(&query.name, &self.queries, |name| format!("the workflow declares no query {name}"));
+            let slip =
+                self.unknown(&query.name, &self.queries, |name| format!("the workflow declares no query {name}"));
             at_value(format!("{at}/queries/{number}/name"), slip);
         }
         for (number, redrive) in case.redrive.iter().enumerate().filter(|(_, redrive)| redrive.refused.is_none()) {
@@ -77,15 +84,16 @@ impl<'d> Names<'d> {
                 at_value(format!("{at}/expect/{list}/{number}"), self.line(line));
             }
         }
-        at_value(format!("{at}/expect/status"), status(&case.expect.status));
+        at_value(format!("{at}/expect/status"), self.status(&case.expect.status));
         self.check_members(file, &at, case, faults);
     }
 
     /// Names that are the names of members.
-    fn check_members(&self, file: &Data, at: &str, case: &Case, faults: &mut Vec<Fault>) {
+    fn check_members(&self, file: &Data, at: &str, case: &Case, faults: &mut Found) {
         let mut at_name = |around: String, name: &str, slip: Option<Slip>| {
-            let pointer = join(&around, name);
-            faults.extend(slip.map(|(message, meant)| file.fault_at_name(&pointer, message).suggest(meant)));
+            if let Some((message, meant)) = slip {
+                faults.push(file.fault_at_name(&join(&around, name), message).suggest(meant));
+            }
         };
         let Expect { calls, inputs, count, .. } = &case.expect;
         for name in case.mocks.keys() {
@@ -103,15 +111,15 @@ impl<'d> Names<'d> {
     }
 
     fn task(&self, name: &str) -> Option<Slip> {
-        unknown(name, &self.tasks, |name| format!("the workflow uses no task {name}"))
+        self.unknown(name, &self.tasks, |name| format!("the workflow uses no task {name}"))
     }
 
     fn signal(&self, name: &str) -> Option<Slip> {
-        unknown(name, &self.signals, |name| format!("the workflow declares no signal {name}"))
+        self.unknown(name, &self.signals, |name| format!("the workflow declares no signal {name}"))
     }
 
     fn workflow(&self, name: &str) -> Option<Slip> {
-        unknown(name, &self.workflows, |name| format!("no document beside the cases is called {name}"))
+        self.unknown(name, &self.workflows, |name| format!("no document beside the cases is called {name}"))
     }
 
     /// A step by its key: the id in its last segment counts.
@@ -129,7 +137,7 @@ impl<'d> Names<'d> {
             return None;
         }
         let id = key::last_segment(bare).id;
-        let (message, meant) = unknown(id, &self.steps, |id| format!("the workflow has no step {id}"))?;
+        let (message, meant) = self.unknown(id, &self.steps, |id| format!("the workflow has no step {id}"))?;
         // The whole key is shown as it would be right.
         let meant =
             meant.and_then(|meant| key.rfind(id).map(|at| key[..at].to_owned() + &meant + &key[at + id.len()..]));
@@ -142,7 +150,7 @@ impl<'d> Names<'d> {
         let kind = words.next().unwrap_or_default();
         let slip = if !Event::TYPES.contains(&kind) {
             let types = Event::TYPES.iter().copied().collect();
-            (kind, unknown(kind, &types, |kind| format!("there is no event of the type {kind:?}")))
+            (kind, self.unknown(kind, &types, |kind| format!("there is no event of the type {kind:?}")))
         } else if kind == "SignalReceived" {
             words.next().map(|name| (name, self.signal(name)))?
         } else {
@@ -158,21 +166,25 @@ impl<'d> Names<'d> {
         let (message, meant) = slip?;
         Some((message, meant.map(|meant| line.replacen(word, &meant, 1))))
     }
-}
 
-fn status(word: &str) -> Option<Slip> {
-    let known = BTreeSet::from(RunStatus::ALL.map(RunStatus::as_str));
-    let message = |word: &str| format!("no execution is ever {word}; {} are", listed(&known));
-    unknown(&word.to_lowercase(), &known, message)
+    fn status(&self, word: &str) -> Option<Slip> {
+        let known = BTreeSet::from(RunStatus::ALL.map(RunStatus::as_str));
+        let message = |word: &str| format!("no execution is ever {word}; {} are", listed(&known));
+        self.unknown(&word.to_lowercase(), &known, message)
+    }
+
+    /// A name that is not among the known ones. Looking for the one that was meant is spared once there is enough to
+    /// mend.
+    fn unknown(&self, name: &str, known: &BTreeSet<&str>, message: impl Fn(&str) -> String) -> Option<Slip> {
+        if known.contains(name) {
+            return None;
+        }
+        self.slips.set(self.slips.get() + 1);
+        let meant = if self.slips.get() > FAULTS_MAX { None } else { nearest(name, known.iter().copied()) };
+        Some((message(name), meant.map(str::to_owned)))
+    }
 }
 
 fn listed(names: &BTreeSet<&str>) -> String {
     names.iter().copied().collect::<Vec<_>>().join(", ")
-}
-
-fn unknown(name: &str, known: &BTreeSet<&str>, message: impl Fn(&str) -> String) -> Option<Slip> {
-    if known.contains(name) {
-        return None;
-    }
-    Some((message(name), nearest(name, known.iter().copied()).map(str::to_owned)))
 }

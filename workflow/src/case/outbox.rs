@@ -98,7 +98,7 @@ impl World<'_> {
             return;
         }
         if live.run.state().head.status == RunStatus::Continued {
-            return self.next_run(at);
+            return self.next_runs(at);
         }
         let mut units: Vec<_> = live.run.state().units.iter().filter(|(_, unit)| unit.is_in_flight()).collect();
         units.sort_by_key(|(_, unit)| unit.since);
@@ -135,6 +135,21 @@ impl World<'_> {
         let index = (number as usize).saturating_sub(1);
         if let Some(parent) = self.runs.get(&execution_id).and_then(|runs| runs.get(index)).copied() {
             self.at(self.now_ms, Act::TellParent { at: parent, key: step, attempt, result });
+        }
+    }
+
+    /// The next run, and those after it that end as soon as they begin.
+    fn next_runs(&mut self, at: At) {
+        self.continued.push_back(at);
+        if self.continued.len() > 1 {
+            // Somebody further out starts them, one after the other.
+            return;
+        }
+        while let Some(at) = self.continued.front().copied() {
+            if !self.stopped {
+                self.next_run(at);
+            }
+            self.continued.pop_front();
         }
     }
 

@@ -46,6 +46,22 @@ impl Visitor<'_> for MsVisitor {
     }
 }
 
+/// How often a result is sent: bounded, because each waits in the queue from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times(pub(super) u16);
+
+impl Times {
+    const MAX: u16 = 1_000;
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let written = u64::deserialize(deserializer)?;
+        let times = u16::try_from(written).ok().filter(|times| *times <= Self::MAX);
+        times.map(Self).ok_or_else(|| D::Error::custom(format!("{written} times are too many; {} at most", Self::MAX)))
+    }
+}
+
 /// One of something, or a list of them.
 #[derive(Clone, Debug)]
 pub(super) struct OneOrMany<T>(pub(super) Vec<T>);

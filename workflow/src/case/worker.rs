@@ -149,7 +149,7 @@ impl World<'_> {
         }
         let first_ms = now_ms.saturating_add(outcome.after.unwrap_or(AFTER).0);
         let again_ms = outcome.again.unwrap_or(AFTER).0;
-        for index in 0..outcome.sent.unwrap_or(1) {
+        for index in 0..outcome.sent.map_or(1, |times| u64::from(times.0)) {
             let at_ms = first_ms.saturating_add(index.saturating_mul(again_ms));
             let (key, token, chosen) = (key.clone(), token.clone(), Rc::clone(chosen));
             self.at(at_ms, Act::Report { at, key, token, chosen });

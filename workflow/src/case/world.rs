@@ -1,6 +1,6 @@
 //! The world of a case: executions, and one queue of what will happen to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,6 +21,10 @@ use crate::value::{Payload, Value};
 
 /// Things that may happen in one case: beyond, the document never ends by itself.
 const STEPS_MAX: usize = if cfg!(test) { 5_000 } else { 400_000 };
+/// Runs of all executions of one case.
+const RUNS_MAX: usize = 10_000;
+/// Events of all executions of one case: a history has a million at most.
+const EVENTS_MAX: usize = 1_200_000;
 /// Batches that one command may lead to.
 const BATCHES_MAX: usize = 2_000;
 /// The last moment that is looked at when the case names none: some centuries.
@@ -69,8 +73,10 @@ pub(super) struct World<'c> {
     pub(super) start_refused: bool,
     /// The case stopped looking before nothing more could happen.
     pub(super) cut: bool,
+    /// Runs whose next one is to be started.
+    pub(super) continued: VecDeque<At>,
     /// The case cannot go on.
-    stopped: bool,
+    pub(super) stopped: bool,
 }
 
 impl<'c> World<'c> {
@@ -92,6 +98,7 @@ impl<'c> World<'c> {
             checks,
             start_refused: false,
             cut: false,
+            continued: VecDeque::new(),
             stopped: false,
         };
         for index in 0..world.script.len() {
@@ -130,8 +137,9 @@ impl<'c> World<'c> {
 
     /// The case cannot go on.
     pub(super) fn stop(&mut self, why: Difference) {
-        self.differences.push(why);
-        self.stopped = true;
+        if !std::mem::replace(&mut self.stopped, true) {
+            self.differences.push(why);
+        }
     }
 
     fn act(&mut self, act: Act) {
@@ -190,9 +198,9 @@ impl<'c> World<'c> {
             if !batch.unfinished {
                 break;
             }
-            if sizes.len() >= BATCHES_MAX {
-                let came =
-                    format!("{BATCHES_MAX} batches of events at {} and no end in sight", report::duration(now_ms));
+            if sizes.len() >= BATCHES_MAX || self.timeline.len() >= EVENTS_MAX {
+                let (batches, events, at) = (sizes.len(), self.timeline.len(), report::duration(now_ms));
+                let came = format!("{batches} batches at {at}, {events} events in all and no end in sight");
                 self.stop(Difference::new("the end", "a command after which the execution comes to rest", came));
                 break;
             }
@@ -238,6 +246,10 @@ impl<'c> World<'c> {
 
     pub(super) fn add_run(&mut self, definition: &Arc<Definition>, id: &str) -> At {
         self.lives.push(Live::new(Run::new(Arc::clone(definition), id)));
+        if self.lives.len() > RUNS_MAX {
+            let came = format!("{RUNS_MAX} runs and no end in sight");
+            self.stop(Difference::new("the end", "executions that end by themselves, or `until`", came));
+        }
         At(self.lives.len() - 1)
     }
 

@@ -37,7 +37,7 @@ impl Turn<'_> {
             return self.stale(key, token, ResultKind::Success);
         }
         let in_flight = unit.token == Some(token.seq);
-        match self.refuse_output(unit, &output) {
+        match self.refuse_output(key, unit, &output) {
             None => {
                 self.emit(StepSucceeded { step: key.clone(), attempt, output: Some(output) });
                 ResultAnswer::accepted()
@@ -52,7 +52,7 @@ impl Turn<'_> {
     }
 
     /// An output that breaks the contract or the limit ends the attempt; it may have happened all the same.
-    fn refuse_output(&self, unit: &Unit, output: &Payload) -> Option<TaskError> {
+    fn refuse_output(&self, key: &Key, unit: &Unit, output: &Payload) -> Option<TaskError> {
         let Some(Work::Task(queue)) = &unit.work else { return None };
         if output.len() > PAYLOAD_BYTES_MAX {
             let message = format!("the output has {} bytes, at most {PAYLOAD_BYTES_MAX} are taken", output.len());
@@ -60,6 +60,7 @@ impl Turn<'_> {
         }
         let contract = self.definition().tasks.get(&queue.task)?.output.as_ref()?;
         let faults = contract.check(output).err()?;
-        Some(crate::decide::violation("OUTPUT_CONTRACT_VIOLATION", &faults))
+        let what = format!("the output of {} for {key}", queue.task);
+        Some(crate::decide::violation("OUTPUT_CONTRACT_VIOLATION", &what, &faults))
     }
 }

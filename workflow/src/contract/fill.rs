@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::schema::reference;
+use super::references::References;
 
 /// Schemas that are looked at for one payload: far more than any honest one needs, so that parts which refer to each
 /// other twice at every level cannot take for ever. What is left after that keeps its gaps.
@@ -10,13 +10,14 @@ const STEPS_MAX: usize = 1_000_000;
 
 /// Fills `value` by `schema`; whether anything was put in.
 pub(super) fn fill(schema: &Json, value: &mut Json) -> bool {
-    let mut filler = Filler { root: schema, inserting: Vec::new(), steps_left: STEPS_MAX, filled: false };
+    let mut filler =
+        Filler { references: References::of(schema), inserting: Vec::new(), steps_left: STEPS_MAX, filled: false };
     filler.value(schema, value);
     filler.filled
 }
 
 struct Filler<'a> {
-    root: &'a Json,
+    references: References<'a>,
     /// Schemas whose default is being filled itself: one that holds itself again is put in once.
     inserting: Vec<&'a Json>,
     steps_left: usize,
@@ -33,7 +34,7 @@ impl<'a> Filler<'a> {
             Json::Array(items) => self.list(schema, items),
             _ => {}
         }
-        if let Some(target) = reference(self.root, schema) {
+        if let Some(target) = self.references.target(schema) {
             self.value(target, value);
         }
         for part in schema.get("allOf").and_then(Json::as_array).into_iter().flatten() {
@@ -92,7 +93,7 @@ impl<'a> Filler<'a> {
             return None;
         }
         // References in place do not go round in circles: the schema has been checked for that.
-        if let Some(found) = reference(self.root, property).and_then(|target| self.default_of(target)) {
+        if let Some(found) = self.references.target(property).and_then(|target| self.default_of(target)) {
             return Some(found);
         }
         let parts = property.get("allOf").and_then(Json::as_array);

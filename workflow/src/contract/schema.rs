@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use jsonschema::meta;
 use serde_json::Value as Json;
 
+use super::references::References;
 use super::{ContractFault, contract_fault, short};
+use crate::document::join;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -15,8 +17,8 @@ const FAULTS_MAX: usize = 20;
 /// Schemas inside one schema.
 const PARTS_MAX: usize = 10_000;
 
-/// Patterns inside one schema: compiling one may take milliseconds.
-const PATTERNS_MAX: usize = 500;
+/// Patterns inside one schema, and inside one document: compiling one may take milliseconds.
+pub(super) const PATTERNS_MAX: usize = 500;
 
 /// The longest chain of schemas about one value: how deep checking goes.
 const CHAIN_MAX: usize = 100;
@@ -59,19 +61,17 @@ pub(super) fn faults(schema: &Json) -> Vec<ContractFault> {
         Some(Some(dialect)) if dialect.trim_end_matches('#') == DIALECT => {}
         Some(_) => found.push(fault("/$schema", &format!("only JSON Schema 2020-12 is known: {DIALECT}"))),
     }
-    let (mut parts, mut patterns, mut ids) = (0, 0, HashSet::new());
-    each(schema, "", &mut |_, part| {
-        parts += 1;
-        patterns += usize::from(part.get("pattern").is_some());
-        patterns += part.get("patternProperties").and_then(Json::as_object).map_or(0, serde_json::Map::len);
-        ids.extend(part.get("$id").and_then(Json::as_str));
-    });
-    if parts > PARTS_MAX || patterns > PATTERNS_MAX {
+    let mut parts = 0;
+    each(schema, &mut |_, _| parts += 1);
+    if parts > PARTS_MAX || patterns(schema) > PATTERNS_MAX {
         let message = format!("too big: a schema has at most {PARTS_MAX} parts and {PATTERNS_MAX} patterns");
         return vec![fault("", &message)];
     }
-    each(schema, "", &mut |pointer, part| {
-        part_faults(schema, &ids, pointer, part, &mut found);
+    let references = References::of(schema);
+    each(schema, &mut |pointer, part| {
+        if found.len() < FAULTS_MAX {
+            part_faults(&references, pointer, part, &mut found);
+        }
     });
     if found.is_empty() {
         let validator = meta::options();
@@ -86,14 +86,27 @@ pub(super) fn faults(schema: &Json) -> Vec<ContractFault> {
     found
 }
 
-fn part_faults(root: &Json, ids: &HashSet<&str>, pointer: &str, part: &Json, found: &mut Vec<ContractFault>) {
+/// How many patterns a schema has.
+pub(super) fn patterns(schema: &Json) -> usize {
+    let mut patterns = 0;
+    each(schema, &mut |_, part| {
+        patterns += usize::from(part.get("pattern").is_some());
+        patterns += part.get("patternProperties").and_then(Json::as_object).map_or(0, serde_json::Map::len);
+    });
+    patterns
+}
+
+fn part_faults(references: &References<'_>, pointer: &str, part: &Json, found: &mut Vec<ContractFault>) {
     for keyword in ["$ref", "$dynamicRef"] {
         let Some(target) = part.get(keyword).and_then(Json::as_str) else { continue };
         let (resource, fragment) = target.split_once('#').unwrap_or((target, ""));
         let at = format!("{pointer}/{keyword}");
-        if !resource.is_empty() && !ids.contains(resource) {
+        if !resource.is_empty() && !references.has_id(resource) {
             found.push(fault(&at, &format!("refers outside this schema, which is never fetched: {target}")));
-        } else if resource.is_empty() && ids.is_empty() && fragment.starts_with('/') && resolve(root, target).is_none()
+        } else if resource.is_empty()
+            && fragment.starts_with('/')
+            && !references.has_ids()
+            && references.resolve(target).is_none()
         {
             found.push(fault(&at, &format!("refers to nothing: {target}")));
         }
@@ -129,10 +142,10 @@ struct Reach {
 
 /// Schemas that refer to themselves about the same value, or on and on: checking would never end, or take too long.
 fn endless(root: &Json, found: &mut Vec<ContractFault>) {
-    let mut known = HashMap::new();
-    each(root, "", &mut |pointer, part| {
+    let (mut known, references) = (HashMap::new(), References::of(root));
+    each(root, &mut |pointer, part| {
         if found.is_empty()
-            && let Err(message) = reach(root, part, &mut Vec::new(), &mut known)
+            && let Err(message) = reach(&references, part, &mut Vec::new(), &mut known)
         {
             found.push(fault(pointer, &message));
         }
@@ -140,7 +153,7 @@ fn endless(root: &Json, found: &mut Vec<ContractFault>) {
 }
 
 fn reach<'a>(
-    root: &'a Json,
+    references: &References<'a>,
     part: &'a Json,
     open: &mut Vec<*const Json>,
     known: &mut HashMap<*const Json, Reach>,
@@ -154,14 +167,14 @@ fn reach<'a>(
     }
     let mut all = Reach { length: 1, visits: 1 };
     open.push(here);
-    let mut next: Vec<&Json> = reference(root, part).into_iter().collect();
+    let mut next: Vec<&Json> = references.target(part).into_iter().collect();
     next.extend(in_place(part));
     for part in next {
         // Before going deeper, so that the chain bounds the stack too.
         if open.len() >= CHAIN_MAX {
             return Err(format!("a chain of more than {CHAIN_MAX} schemas about one value"));
         }
-        let further = reach(root, part, open, known)?;
+        let further = reach(references, part, open, known)?;
         all = Reach { length: all.length.max(further.length + 1), visits: all.visits.saturating_add(further.visits) };
     }
     open.pop();
@@ -189,51 +202,26 @@ fn in_place(part: &Json) -> Vec<&Json> {
     all
 }
 
-/// The schema that `$ref` of `part` points to.
-pub(super) fn reference<'a>(root: &'a Json, part: &'a Json) -> Option<&'a Json> {
-    let target = part.get("$ref").or_else(|| part.get("$dynamicRef")).and_then(Json::as_str)?;
-    resolve(root, target)
-}
-
-fn resolve<'a>(root: &'a Json, target: &str) -> Option<&'a Json> {
-    let (resource, fragment) = target.split_once('#').unwrap_or((target, ""));
-    let base = if resource.is_empty() { root } else { find(root, "$id", resource)? };
-    if fragment.is_empty() {
-        return Some(base);
-    }
-    if !fragment.starts_with('/') {
-        return find(base, "$anchor", fragment).or_else(|| find(base, "$dynamicAnchor", fragment));
-    }
-    base.pointer(&percent_decoded(fragment))
-}
-
-/// The part of `root` whose `keyword` says `name`.
-fn find<'a>(root: &'a Json, keyword: &str, name: &str) -> Option<&'a Json> {
-    let mut found = None;
-    each(root, "", &mut |_, part| {
-        if found.is_none() && part.get(keyword).and_then(Json::as_str) == Some(name) {
-            found = Some(part);
-        }
-    });
-    found
-}
-
 /// Visits `schema` and every schema inside it; what stands in `const`, `enum`, `default`, `examples` is no schema.
-fn each<'a>(schema: &'a Json, pointer: &str, visit: &mut impl FnMut(&str, &'a Json)) {
+pub(super) fn each<'a>(schema: &'a Json, visit: &mut impl FnMut(&str, &'a Json)) {
+    each_at(schema, "", visit);
+}
+
+fn each_at<'a>(schema: &'a Json, pointer: &str, visit: &mut impl FnMut(&str, &'a Json)) {
     let Json::Object(members) = schema else { return };
     visit(pointer, schema);
     for (keyword, value) in members {
-        let at = format!("{pointer}/{}", escaped(keyword));
+        let at = join(pointer, keyword);
         match value {
-            Json::Object(_) if ONE.contains(&keyword.as_str()) => each(value, &at, visit),
+            Json::Object(_) if ONE.contains(&keyword.as_str()) => each_at(value, &at, visit),
             Json::Array(list) if LIST.contains(&keyword.as_str()) => {
                 for (index, part) in list.iter().enumerate() {
-                    each(part, &format!("{at}/{index}"), visit);
+                    each_at(part, &join(&at, index), visit);
                 }
             }
             Json::Object(named) if NAMED.contains(&keyword.as_str()) => {
                 for (name, part) in named {
-                    each(part, &format!("{at}/{}", escaped(name)), visit);
+                    each_at(part, &join(&at, name), visit);
                 }
             }
             _ => {}
@@ -244,14 +232,14 @@ fn each<'a>(schema: &'a Json, pointer: &str, visit: &mut impl FnMut(&str, &'a Js
 /// Whether any part has a default.
 pub(super) fn mentions_default(schema: &Json) -> bool {
     let mut mentions = false;
-    each(schema, "", &mut |_, part| mentions |= part.get("default").is_some());
+    each(schema, &mut |_, part| mentions |= part.get("default").is_some());
     mentions
 }
 
 /// `schema` with undeclared top-level properties refused, where L1 says so.
 pub(super) fn closed(schema: &Json) -> Json {
     let (mut parts, mut seen) = (Vec::new(), HashSet::new());
-    same_value(schema, schema, &mut parts, &mut seen);
+    same_value(&References::of(schema), schema, &mut parts, &mut seen);
     let says = |keyword: &str| parts.iter().any(|part| part.get(keyword).is_some());
     let declares = parts
         .iter()
@@ -269,12 +257,17 @@ pub(super) fn closed(schema: &Json) -> Json {
 }
 
 /// `part` and everything in it that speaks about the same value.
-fn same_value<'a>(root: &'a Json, part: &'a Json, parts: &mut Vec<&'a Json>, seen: &mut HashSet<*const Json>) {
+fn same_value<'a>(
+    references: &References<'a>,
+    part: &'a Json,
+    parts: &mut Vec<&'a Json>,
+    seen: &mut HashSet<*const Json>,
+) {
     if !seen.insert(std::ptr::from_ref(part)) {
         return;
     }
     parts.push(part);
-    let mut next: Vec<&Json> = reference(root, part).into_iter().collect();
+    let mut next: Vec<&Json> = references.target(part).into_iter().collect();
     for keyword in IN_PLACE.into_iter().filter(|keyword| *keyword != "not") {
         match part.get(keyword) {
             Some(Json::Array(list)) => next.extend(list),
@@ -284,7 +277,7 @@ fn same_value<'a>(root: &'a Json, part: &'a Json, parts: &mut Vec<&'a Json>, see
         }
     }
     for part in next {
-        same_value(root, part, parts, seen);
+        same_value(references, part, parts, seen);
     }
 }
 
@@ -294,23 +287,4 @@ fn fault(pointer: &str, message: &str) -> ContractFault {
 
 fn escaped(segment: &str) -> String {
     segment.replace('~', "~0").replace('/', "~1")
-}
-
-fn percent_decoded(fragment: &str) -> String {
-    let mut bytes = Vec::with_capacity(fragment.len());
-    let mut rest = fragment.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_default()
 }

@@ -158,3 +158,30 @@ fn the_input_of_a_workflow_is_closed_unless_it_says_otherwise() {
     let elsewhere = json!({"$ref": "#/$defs/o", "$defs": {"o": {"properties": {"a": {}}}}});
     assert!(!takes(elsewhere, json!({"b": 1})));
 }
+
+#[test]
+fn a_reference_by_name_is_searched_where_it_belongs() {
+    let schema = json!({
+        "properties": {
+            "a": {"$ref": "#x"},
+            "b": {"$ref": "urn:inner#x"},
+            "c": {"$ref": "#y"}
+        },
+        "$defs": {
+            "one": {"$anchor": "x", "default": 1},
+            "two": {"$id": "urn:inner", "$defs": {"x": {"$anchor": "x", "default": 2}}},
+            "three": {"$dynamicAnchor": "y", "default": 3}
+        }
+    });
+    let filled = contract(schema).fill_defaults(payload(json!({})));
+    assert_eq!(filled.as_str(), r#"{"a":1,"b":2,"c":3}"#);
+}
+
+#[test]
+fn a_message_begins_with_the_place_unless_it_is_the_whole_value() {
+    let contract = contract(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+    let told = |json: Json| contract.check(&payload(json)).unwrap_err()[0].to_string();
+    assert_eq!(told(json!([])), "this is not of type \"object\"");
+    assert_eq!(told(json!({"n": true})), "/n: this is not of type \"integer\"");
+    assert_eq!(Contract::compile(&json!(5)).unwrap_err()[0].to_string(), "a JSON Schema is an object or a boolean");
+}

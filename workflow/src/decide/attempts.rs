@@ -173,7 +173,8 @@ impl Facts<'_> {
             return Err(TaskError::permanent("UNKNOWN_TASK", format!("{name} is not declared in tasks")));
         }
         if let Some(contract) = contract.and_then(|contract| contract.input.as_ref()) {
-            contract.check(&input).map_err(|faults| violation("INPUT_CONTRACT_VIOLATION", &faults))?;
+            let what = || format!("the input of {name} for {}", event.step);
+            contract.check(&input).map_err(|faults| violation("INPUT_CONTRACT_VIOLATION", &what(), &faults))?;
         }
         let ms = |spec: &Option<DurationSpec>| spec.as_ref().map(|spec| self.duration(spec, scope)).transpose();
         event.timeout_ms = ms(&task.timeout)?;

@@ -72,7 +72,9 @@ impl Facts<'_> {
     /// The workflow's result is held to its contract (L5).
     fn check_result(&self, output: &Payload) -> Result<(), TaskError> {
         let Some(contract) = &self.definition.output else { return Ok(()) };
-        contract.check(output).map_err(|faults| violation("OUTPUT_CONTRACT_VIOLATION", &faults))
+        contract
+            .check(output)
+            .map_err(|faults| violation("OUTPUT_CONTRACT_VIOLATION", "the result of the workflow", &faults))
     }
 
     /// Whether a direct step of the block has an `always` to run at its good end.
@@ -92,8 +94,8 @@ impl Facts<'_> {
     }
 }
 
-/// A payload that breaks its contract.
-pub(crate) fn violation(code: &str, faults: &[crate::contract::ValueFault]) -> TaskError {
-    let message = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    TaskError::permanent(code, message)
+/// A payload that breaks its contract. `what` says which: a run shows the message without the step.
+pub(crate) fn violation(code: &str, what: &str, faults: &[crate::contract::ValueFault]) -> TaskError {
+    let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    TaskError::permanent(code, format!("{what} breaks its contract: {faults}"))
 }

@@ -259,7 +259,7 @@ impl Walk<'_> {
         let input = match &self.definition.input {
             Some(contract) => contract
                 .accept_input(input)
-                .map_err(|faults| super::block::violation("INPUT_CONTRACT_VIOLATION", &faults)),
+                .map_err(|faults| super::block::violation("INPUT_CONTRACT_VIOLATION", "the next input", &faults)),
             None => Ok(input),
         };
         let input = or_fail!(self, key, input);

@@ -20,14 +20,14 @@ pub(super) mod signals;
 pub(super) mod tasks;
 pub(super) mod uses;
 
-use super::fault::{FAULTS_MAX, Fault, Warning};
+use super::fault::{FAULTS_MAX, Fault, Found, Warning};
 use super::marked::{Marked, Place};
 use super::outline::Outline;
 
 /// What the rules have found.
 #[derive(Default)]
 pub(super) struct Report {
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Found,
     pub(super) warnings: Vec<Warning>,
     /// Whether the document names the version of its normal form, as a stored one does: it counts in ms.
     pub(super) is_normal_form: bool,
@@ -52,9 +52,14 @@ impl Report {
     }
 
     pub(super) fn warn(&mut self, place: Place, path: &str, message: String) {
-        if self.warnings.len() < FAULTS_MAX {
+        if !self.has_warned_enough() {
             self.warnings.push(Warning::new(place, path, message));
         }
+    }
+
+    /// Whether further warnings are not kept: nothing need be looked for.
+    pub(super) fn has_warned_enough(&self) -> bool {
+        self.warnings.len() >= FAULTS_MAX
     }
 }
 

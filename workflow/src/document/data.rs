@@ -32,8 +32,3 @@ impl Data {
         Fault::new(self.0.key_place_of(pointer), pointer, message)
     }
 }
-
-/// All faults of a file; `None` when there are none.
-pub(crate) fn all_faults(faults: Vec<Fault>) -> Option<Faults> {
-    Faults::from_list(faults)
-}

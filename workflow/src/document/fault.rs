@@ -6,8 +6,14 @@ use serde::Serialize;
 
 use super::marked::Place;
 
-/// Faults that are kept; the rest is counted, so that a hostile document cannot make an endless answer.
+/// Faults that are told; the rest is counted, so that a hostile document cannot make an endless answer.
 pub const FAULTS_MAX: usize = 100;
+
+/// Faults that are kept until they are sorted: rules do not find them in the order of the source.
+const KEPT_MAX: usize = 10 * FAULTS_MAX;
+
+/// Characters of one path or message.
+const TEXT_MAX: usize = 1_000;
 
 /// One thing that is wrong, as `details.faults` of the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,7 +33,8 @@ pub struct Fault {
 
 impl Fault {
     pub(super) fn new(place: Place, path: impl Into<String>, message: impl Into<String>) -> Fault {
-        Fault { message: message.into(), line: place.line, column: place.column, path: path.into(), suggestion: None }
+        let (message, path) = (bounded(message.into()), bounded(path.into()));
+        Fault { message, line: place.line, column: place.column, path, suggestion: None }
     }
 
     pub(crate) fn suggest(mut self, suggestion: Option<impl Into<String>>) -> Fault {
@@ -50,6 +57,57 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Faults as they are found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    list: Vec<Fault>,
+    /// Further ones that are only counted.
+    more: usize,
+}
+
+impl Found {
+    pub(crate) fn push(&mut self, fault: Fault) {
+        if self.is_full() {
+            self.more += 1;
+        } else {
+            self.list.push(fault);
+        }
+    }
+
+    pub(crate) fn append(&mut self, found: Found) {
+        self.more += found.more;
+        found.list.into_iter().for_each(|fault| self.push(fault));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// How many there are to mend.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether further ones are only counted: nothing need be known about them.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= KEPT_MAX
+    }
+}
+
+impl From<Fault> for Found {
+    fn from(fault: Fault) -> Found {
+        Found { list: vec![fault], more: 0 }
+    }
+}
+
+/// A text at most [`TEXT_MAX`] characters long.
+pub(super) fn bounded(text: String) -> String {
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 /// Why a source was refused: every fault in the order of the source, at least one. Displays one line per fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
@@ -59,14 +117,14 @@ pub struct Faults {
 
 impl Faults {
     /// `None` when there are no faults.
-    pub(super) fn from_list(mut list: Vec<Fault>) -> Option<Faults> {
+    pub(crate) fn of(Found { mut list, more }: Found) -> Option<Faults> {
         if list.is_empty() {
             return None;
         }
         list.sort_by_key(|fault| (fault.line, fault.column));
         list.dedup();
         if list.len() > FAULTS_MAX {
-            let more = list.len() - FAULTS_MAX;
+            let more = list.len() - FAULTS_MAX + more;
             let place = Place { line: list[FAULTS_MAX].line, column: list[FAULTS_MAX].column };
             list.truncate(FAULTS_MAX);
             list.push(Fault::new(place, "", format!("{more} more faults from here on")));
@@ -116,7 +174,8 @@ pub struct Warning {
 
 impl Warning {
     pub(super) fn new(place: Place, path: impl Into<String>, message: impl Into<String>) -> Warning {
-        Warning { message: message.into(), line: place.line, column: place.column, path: path.into() }
+        let (message, path) = (bounded(message.into()), bounded(path.into()));
+        Warning { message, line: place.line, column: place.column, path }
     }
 }
 

@@ -147,9 +147,17 @@ impl Marked {
     }
 }
 
-/// `path` one member or item further, as a JSON pointer.
+/// Bytes of a path beyond which nothing more is added to it.
+const PATH_BYTES_MAX: usize = 4_000;
+
+/// `path` one member or item further, as a JSON pointer. Bounded, because every value of a source may have one: what
+/// is beyond a hostile key has the path of the nearest thing around it.
 pub(crate) fn join(path: &str, segment: impl std::fmt::Display) -> String {
-    format!("{path}/{}", segment.to_string().replace('~', "~0").replace('/', "~1"))
+    let segment = segment.to_string();
+    if path.len() + segment.len() > PATH_BYTES_MAX {
+        return path.to_owned();
+    }
+    format!("{path}/{}", segment.replace('~', "~0").replace('/', "~1"))
 }
 
 /// A number as a tree, or why it cannot be one. Whole doubles are integers, as in everything that leaves Orbit.

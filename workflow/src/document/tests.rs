@@ -153,6 +153,12 @@ fn the_core_schema_reads_yes_and_on_as_texts() {
 }
 
 #[test]
+fn a_key_may_have_an_anchor_and_a_tag_like_any_other_text() {
+    let json = &plain("&k name: 1\n!!str 2: *k\n!!str yes: {*k : 3}\n&n 4: *n\n")[0];
+    assert_eq!(*json, serde_json::json!({"name": 1, "2": "name", "yes": {"name": 3}, "4": 4}));
+}
+
+#[test]
 fn warnings_say_what_is_probably_not_meant() {
     let source = "name: a\nversion: 1.0.0\ntasks: {t: {version: 1.0.0}}\ninput: {type: object}\nsteps:\n  \
                   - {id: x, when: \"input.a == 1\", task: t, compensate: {task: t, input: \"${output.id}\"}}\n  \
@@ -218,6 +224,23 @@ fn what_can_hardly_be_meant_is_warned_of() {
             _ => assert!(found.len() == 1 && found[0].contains(wanted), "{steps}: {found:?}"),
         }
     }
+}
+
+#[test]
+fn a_wait_without_an_end_in_a_handler_of_the_end_is_warned_of() {
+    let handlers = |wait: &str| {
+        let head = "signals: {s: {}, u: {}}\nhandlers:\n";
+        let box_of = |more: &str| format!("{{id: box{more}, steps: [{{id: w, await: {{signal: s{wait}}}}}]}}");
+        let deadline = box_of("2, deadline: 1h").replace("id: w", "id: w2");
+        warnings(
+            &format!("{head}  exit: [{}, {deadline}]\n  event: {{u: [{{id: e, await: {{signal: s}}}}]}}\n", box_of("")),
+            "  - {id: a, await: {signal: s}}\n",
+        )
+    };
+    let found = handlers("");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("/handlers/exit/0/steps/0/await: no signal is taken any more"), "{found:?}");
+    assert!(handlers(", timeout: 1h").is_empty());
 }
 
 proptest! {

@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Scalar(text, style, anchor, tag) => {
                 if self.wants_key() {
-                    return self.key(&text, style, place);
+                    return self.anchored_key(&text, style, (anchor, tag.as_deref()), &span);
                 }
                 let value = self.scalar(&text, style, tag.as_deref(), &span)?;
                 self.put(value, anchor)
@@ -109,20 +109,38 @@ impl<'a> Reader<'a> {
         self.put(Marked::new(tree, container.place), container.anchor)
     }
 
+    /// A key, which may have a tag (it is a text, whatever it looks like) and an anchor like any other text.
+    fn anchored_key(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        (anchor, tag): (usize, Option<&Tag>),
+        span: &Span,
+    ) -> Result<(), Fault> {
+        let place = place(span);
+        if !matches!(scalar_tag(tag, place)?, None | Some("str")) {
+            return Err(Fault::new(place, self.path(), "a key must be a text, not what this tag says"));
+        }
+        if anchor > 0 {
+            let value = self.scalar(text, style, tag, span)?;
+            self.remember(anchor, &value)?;
+        }
+        self.key(text, style, place)
+    }
+
     fn key(&mut self, text: &str, style: ScalarStyle, place: Place) -> Result<(), Fault> {
-        let path = self.path();
-        let Some(Container { content: Content::Map { entries, keys, key }, .. }) = self.open.last_mut() else {
-            return Ok(());
-        };
         if style == ScalarStyle::Plain && text == "<<" {
             let message =
                 "merge keys (`<<`) are no part of YAML 1.2; repeat the fields or use an alias for a whole value";
-            return Err(Fault::new(place, path, message));
+            return Err(Fault::new(place, self.path(), message));
         }
+        let Some(Container { content: Content::Map { entries, keys, key }, .. }) = self.open.last_mut() else {
+            return Ok(());
+        };
         if !keys.insert(text.to_owned()) {
             let first = entries.iter().find(|entry| entry.key == text).map_or(place, |entry| entry.key_place);
             let message = format!("`{}` is written twice here; first in line {}", shortened(text), first.line);
-            return Err(Fault::new(place, super::marked::join(&path, text), message));
+            return Err(Fault::new(place, super::marked::join(&self.path(), text), message));
         }
         *key = Some((text.to_owned(), place));
         Ok(())
@@ -130,9 +148,7 @@ impl<'a> Reader<'a> {
 
     fn put(&mut self, value: Marked, anchor: usize) -> Result<(), Fault> {
         if anchor > 0 {
-            let bytes = bytes_of(&value);
-            self.charge(bytes, value.place)?;
-            self.anchors.insert(anchor, (value.clone(), bytes));
+            self.remember(anchor, &value)?;
         }
         match self.open.last_mut().map(|container| &mut container.content) {
             None if value.tree == Tree::Null => {}
@@ -144,6 +160,14 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// What aliases of this anchor stand for.
+    fn remember(&mut self, anchor: usize, value: &Marked) -> Result<(), Fault> {
+        let bytes = bytes_of(value);
+        self.charge(bytes, value.place)?;
+        self.anchors.insert(anchor, (value.clone(), bytes));
         Ok(())
     }
 
@@ -324,9 +348,13 @@ fn scan_fault(source: &str, error: &saphyr_parser::ScanError) -> Fault {
     let mark = error.marker();
     let place = Place { line: to_u32(mark.line()), column: to_u32(mark.col()).saturating_add(1) };
     // The scanner notices a tab only when it stumbles over what follows: look at its line and the ones just before.
-    for (index, line) in source.lines().enumerate().skip(mark.line().saturating_sub(2)).take(2) {
+    let lines: Vec<&str> = source.lines().take(mark.line()).collect();
+    for index in mark.line().saturating_sub(2)..lines.len() {
+        let line = lines[index];
         let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
-        if let Some(column) = indent.find('\t') {
+        if let Some(column) = indent.find('\t')
+            && !is_in_block_scalar(&lines[..index], column)
+        {
             let place = Place { line: to_u32(index + 1), column: to_u32(column + 1) };
             return Fault::new(place, "", "a tab indents this line; YAML is indented with spaces");
         }
@@ -336,6 +364,25 @@ fn scan_fault(source: &str, error: &saphyr_parser::ScanError) -> Fault {
     }
     let line = source.lines().nth(mark.line().saturating_sub(1)).unwrap_or_default();
     Fault::new(place, "", format!("this is no YAML: {}{}", error.info(), eaten(line)))
+}
+
+/// Whether what follows `lines`, with so many spaces in front, belongs to a text that one of them opens with `|` or
+/// `>`: a tab there is a letter like any other.
+fn is_in_block_scalar(lines: &[&str], spaces: usize) -> bool {
+    let mut indent = spaces;
+    for line in lines.iter().rev().filter(|line| !line.trim().is_empty()) {
+        let own = line.len() - line.trim_start_matches(' ').len();
+        if own >= indent {
+            continue;
+        }
+        let header = line.split(" #").next().unwrap_or_default().trim_end();
+        let header = header.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-'));
+        if header.ends_with(['|', '>']) {
+            return true;
+        }
+        indent = own;
+    }
+    false
 }
 
 /// What helps when the line holds an expression of which the scanner has taken a part for its own.

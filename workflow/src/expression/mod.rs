@@ -40,6 +40,7 @@ pub use names::is_reserved;
 pub use parser::{DEPTH_MAX, LOOPS_MAX, NESTING_MAX, TEXT_BYTES_MAX};
 pub use references::References;
 pub use scope::{Operand, Scope, View};
+pub(crate) use template::is_spliced;
 pub use template::{Template, TemplateFault};
 
 use evaluate::Evaluator;

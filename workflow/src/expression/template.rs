@@ -20,9 +20,19 @@ pub struct Template(Arc<Compiled>);
 struct Compiled {
     source: serde_json::Value,
     part: Part,
-    /// Where each expression stands, in document order.
-    expressions: Vec<(String, Expression)>,
+    /// The expressions, in document order.
+    expressions: Vec<Placed>,
     constant: Option<Value>,
+}
+
+/// An expression and where it stands.
+#[derive(Debug)]
+struct Placed {
+    /// The text that holds it.
+    pointer: String,
+    /// Characters before it in the text.
+    offset: usize,
+    expression: Expression,
 }
 
 /// A text of a template cannot be compiled.
@@ -90,7 +100,12 @@ impl Template {
 
     /// The expressions, each with the JSON pointer of the text that holds it.
     pub fn expressions(&self) -> impl Iterator<Item = (&str, &Expression)> {
-        self.0.expressions.iter().map(|(pointer, expression)| (pointer.as_str(), expression))
+        self.0.expressions.iter().map(|placed| (placed.pointer.as_str(), &placed.expression))
+    }
+
+    /// The expressions, each with the characters that stand before it in its text.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = (usize, &Expression)> {
+        self.0.expressions.iter().map(|placed| (placed.offset, &placed.expression))
     }
 
     /// The value with every expression evaluated, normalised. Each expression has a budget of its own.
@@ -156,7 +171,7 @@ fn spliced(pieces: &[Piece], scope: &dyn Scope) -> Result<Value, EvalError> {
 #[derive(Default)]
 struct Compiler {
     pointer: String,
-    expressions: Vec<(String, Expression)>,
+    expressions: Vec<Placed>,
     faults: Vec<TemplateFault>,
 }
 
@@ -212,7 +227,8 @@ impl Compiler {
                 RawPiece::Text(text) => Some(Piece::Text(text)),
                 RawPiece::Expression { source, offset } => match Expression::compile(source) {
                     Ok(expression) => {
-                        self.expressions.push((self.pointer.clone(), expression.clone()));
+                        let (pointer, placed) = (self.pointer.clone(), expression.clone());
+                        self.expressions.push(Placed { pointer, offset, expression: placed });
                         Some(Piece::Expression(expression))
                     }
                     Err(fault) => {
@@ -249,6 +265,20 @@ fn normalised(value: Value) -> Value {
     value.as_i64().map_or(value, Value::Int)
 }
 
+/// Whether anything in a text is evaluated: `$${` is not.
+pub(crate) fn is_spliced(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        rest = &rest[dollar..];
+        match rest.strip_prefix("$${") {
+            Some(after) => rest = after,
+            None if rest.starts_with("${") => return true,
+            None => rest = &rest[1..],
+        }
+    }
+    false
+}
+
 enum RawPiece<'t> {
     Text(String),
     /// The source between the braces, and the characters before it in the text.
@@ -261,6 +291,8 @@ enum RawPiece<'t> {
 /// A text cut into literal pieces and expressions.
 fn pieces(text: &str) -> Result<Vec<RawPiece<'_>>, CompileError> {
     let (mut pieces, mut literal_text, mut rest) = (Vec::new(), String::new(), text);
+    // Characters are counted on from the last expression, not from the beginning each time.
+    let (mut counted_bytes, mut counted) = (0, 0);
     while let Some(dollar) = rest.find('$') {
         literal_text.push_str(&rest[..dollar]);
         rest = &rest[dollar..];
@@ -268,7 +300,10 @@ fn pieces(text: &str) -> Result<Vec<RawPiece<'_>>, CompileError> {
             literal_text.push_str("${");
             rest = after;
         } else if let Some(inner) = rest.strip_prefix("${") {
-            let offset = text[..text.len() - inner.len()].chars().count();
+            let here = text.len() - inner.len();
+            counted += text[counted_bytes..here].chars().count();
+            counted_bytes = here;
+            let offset = counted;
             let Some(length) = matched(inner) else {
                 return Err(CompileError::new(offset - 2, "`${` without its `}`"));
             };

@@ -167,3 +167,18 @@ fn the_idempotency_key_is_recorded_and_stays() {
     let start = Start { run: 1, first_created_at_ms: Some(9_000), ..Start::with_input(json("{}")) };
     assert_ne!(scheduled_keys(&Driven::begin(TASK, start).unwrap())[0], keys[0]);
 }
+
+#[test]
+fn a_key_says_where_its_unit_stands() {
+    let body = r#"
+tasks: {t: {version: 1.0.0}, undo: {version: 1.0.0}}
+steps:
+  - id: order
+    for: {each: "[1, 2, 3]"}
+    repeat: {until: "iteration == 3"}
+    retry: {max_attempts: 1}
+    steps: [{id: charge, task: t, compensate: {task: undo}}]
+  - {id: last, after: [order], fail: {code: E}}
+"#;
+    shows(body, "expect: {status: failed, includes: ['StepSucceeded compensate:order[2]#3~1.charge']}");
+}

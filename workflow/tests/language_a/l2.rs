@@ -230,3 +230,17 @@ handlers: {exit: [{id: bye, task: t, input: "${steps.x.output}"}]}
         assert!(waits(id).is_empty(), "{id}");
     }
 }
+
+#[test]
+fn what_yaml_reads_itself_stands_in_quotes() {
+    let step = |when: &str| format!("steps:\n  - id: x\n    when: {when}\n    sleep: 1s\n");
+    compile(&step("execution.run == 1"));
+    for expression in ["{'a': 1}.a == 1", "[1, 2].size() == 2", "!(execution.run == 1)", "'a' == 'b'", "\"a #\" == 'b'"]
+    {
+        let quoted = format!("\"{}\"", expression.replace('"', "\\\""));
+        compile(&step(&quoted));
+        fault(&step(expression));
+    }
+    fault(&step("execution.run == 1 ? true: false"));
+    compile(&step("\"execution.run == 1 ? true: false\""));
+}

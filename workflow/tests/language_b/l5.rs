@@ -260,6 +260,8 @@ fn an_output_that_breaks_the_contract_is_refused_with_the_code_and_never_retried
     assert!(!answer.accepted);
     assert_eq!(answer.reason.as_deref(), Some("OUTPUT_CONTRACT_VIOLATION"));
     assert_eq!(play.last_of("StepAttemptFailed")["error"]["retryable"], false);
+    let message = "the output of t.a for a breaks its contract: this is not of type \"object\"";
+    assert_eq!(play.last_of("WorkflowFailed")["error"]["message"], message);
     assert_eq!(
         play.since(4)[..2],
         [

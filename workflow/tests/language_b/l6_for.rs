@@ -171,3 +171,13 @@ fn an_empty_list_succeeds_with_an_empty_list() {
         "expect: {status: completed, output: [], calls: {t.a: 0}, includes: [StepFanOut x 0 items, StepSucceeded x]}",
     );
 }
+
+#[test]
+fn units_read_null_before_the_list_is_recorded() {
+    let steps = "
+queries: {units: 'steps.x.units'}
+steps: [{id: n, sleep: 1m}, {id: x, after: [n], for: {each: '[1]'}, task: t.a}]";
+    let case = "queries: [{at: 30s, name: units, value: null}, {at: 2m, name: units, value: [{index: 0,
+        status: succeeded, output: {}, error: null}]}], expect: {status: completed}";
+    shows(steps, case);
+}

@@ -3,7 +3,7 @@
 use super::Report;
 use super::uses::{Use, Uses};
 use crate::document::marked::join;
-use crate::document::outline::{Home, Kind, Outline};
+use crate::document::outline::{Home, Kind, Outline, StepNode};
 
 pub(super) fn check(outline: &Outline<'_>, uses: &Uses, report: &mut Report) {
     for taken in &uses.unguarded {
@@ -19,6 +19,12 @@ pub(super) fn check(outline: &Outline<'_>, uses: &Uses, report: &mut Report) {
         );
         report.warn(taken.place, &taken.path, message);
     }
+    for step in outline.steps.iter().filter(|step| waits_without_end(outline, step)) {
+        let message = "no signal is taken any more when this runs; without `timeout` it waits until somebody cancels \
+                       with force"
+            .to_owned();
+        report.warn(step.node.place, &join(&step.path, "await"), message);
+    }
     for (step, place, path) in &uses.output_only_undo {
         if matches!(outline.steps[*step].kind, Some(Kind::Task | Kind::Workflow | Kind::Signal)) {
             let message = "this undo needs `output`, which is null when the outcome is unknown; pass \
@@ -27,6 +33,20 @@ pub(super) fn check(outline: &Outline<'_>, uses: &Uses, report: &mut Report) {
             report.warn(*place, path, message.to_owned());
         }
     }
+}
+
+/// Whether a step in a handler of the end waits for a signal that nobody can send any more.
+fn waits_without_end(outline: &Outline<'_>, step: &StepNode<'_>) -> bool {
+    let Some(wait) = step.node.get("await").filter(|wait| wait.get("timeout").is_none()) else { return false };
+    let mut at = step;
+    while at.node.get("deadline").is_none() {
+        match outline.blocks[at.block].home {
+            Home::Step(owner) => at = &outline.steps[owner],
+            Home::Handler => return !wait.entries().is_empty(),
+            Home::Root | Home::EventHandler(_) => return false,
+        }
+    }
+    false
 }
 
 /// Whether a `when` on the way from the expression outwards looks at the step, or is the same condition.

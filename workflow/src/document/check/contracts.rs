@@ -4,10 +4,23 @@ use serde_json::Value as Json;
 
 use super::Report;
 use super::schemas::{self, TYPES};
-use crate::contract::Contract;
+use crate::contract::{Contract, PATTERNS_MAX};
 use crate::document::marked::{Marked, Tree, join};
 
 pub(super) fn check(document: &Marked, report: &mut Report) {
+    let mut patterns = 0;
+    let mut schema = |node: Option<&Marked>, path: &str, report: &mut Report| {
+        let Some(node) = node.filter(|node| matches!(node.tree, Tree::Map(_) | Tree::Boolean(_))) else { return };
+        let json = node.to_json();
+        let before = patterns;
+        patterns += Contract::patterns(&json);
+        if patterns <= PATTERNS_MAX {
+            check_one(node, &json, path, report);
+        } else if before <= PATTERNS_MAX {
+            let message = format!("too many patterns: the schemas of a document have at most {PATTERNS_MAX} in all");
+            report.fault(node.place, path, message);
+        }
+    };
     for field in ["input", "output"] {
         schema(document.get(field), &join("", field), report);
     }
@@ -22,15 +35,13 @@ pub(super) fn check(document: &Marked, report: &mut Report) {
     }
 }
 
-fn schema(node: Option<&Marked>, path: &str, report: &mut Report) {
-    let Some(node) = node.filter(|node| matches!(node.tree, Tree::Map(_) | Tree::Boolean(_))) else { return };
-    let json = node.to_json();
+fn check_one(node: &Marked, json: &Json, path: &str, report: &mut Report) {
     schemas::check(node, path, report);
-    let Err(faults) = Contract::compile(&json) else { return };
+    let Err(faults) = Contract::compile(json) else { return };
     for fault in faults {
         let place = node.place_of(&fault.pointer);
         let path = format!("{path}{}", fault.pointer);
-        match unknown_type(&json, &fault.pointer) {
+        match unknown_type(json, &fault.pointer) {
             Some(written) => {
                 let message = format!("`{written}` is no type of JSON Schema: {}", TYPES.join(", "));
                 report.misnamed(place, &path, message, written, TYPES);

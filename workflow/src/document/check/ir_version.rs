@@ -58,7 +58,7 @@ fn needed(outline: &Outline<'_>) -> IrVersion {
 fn needs_third(step: &StepNode<'_>) -> bool {
     let has = |field: &str| step.node.get(field).is_some();
     let within = |field: &str, inner: &str| step.node.get(field).is_some_and(|node| node.get(inner).is_some());
-    let chosen = |node: Option<&Marked>| node.and_then(Marked::text).is_some_and(|text| text.contains("${"));
+    let chosen = |node: Option<&Marked>| node.and_then(Marked::text).is_some_and(crate::expression::is_spliced);
     let plain = matches!(step.kind, Some(Kind::Task | Kind::Workflow));
     let undo = step.node.get("compensate");
     let always = undo.and_then(|undo| undo.get("always")).is_some_and(|flag| flag.tree == Tree::Boolean(true));

@@ -75,6 +75,9 @@ pub(super) const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "
 /// Warns of unknown members of a whole schema, and deeper inside of those that are a slip of the pen.
 pub(super) fn check(schema: &Marked, path: &str, report: &mut Report) {
     for entry in schema.entries() {
+        if report.has_warned_enough() {
+            return;
+        }
         if !is_known(&entry.key) && nearest(&entry.key, KEYWORDS).is_none() {
             let (key, value) = (&entry.key, property(&entry.value));
             let message = format!(
@@ -89,6 +92,9 @@ pub(super) fn check(schema: &Marked, path: &str, report: &mut Report) {
 
 fn slips(schema: &Marked, path: &str, report: &mut Report) {
     for entry in schema.entries() {
+        if report.has_warned_enough() {
+            return;
+        }
         let at = join(path, &entry.key);
         if !is_known(&entry.key) {
             slip(entry, &at, report);

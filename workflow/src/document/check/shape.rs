@@ -6,6 +6,7 @@ use crate::document::grammar::{DURATION_MS_MAX, Evaluated, FAILURE_RULE, Field, 
 use crate::document::marked::{Entry, Marked, Tree, join};
 use crate::document::text;
 use crate::document::yaml::shortened;
+use crate::expression::is_spliced;
 
 /// Reports where `node` has not the form of `shape`.
 pub(in crate::document) fn check(node: &Marked, shape: &Shape, path: &str, report: &mut Report) {
@@ -32,7 +33,7 @@ pub(in crate::document) fn check(node: &Marked, shape: &Shape, path: &str, repor
             None => Some(wanted("a text", node)),
         },
         Shape::NameOrSplice(form) => match node.text() {
-            Some(text) if text.contains("${") => None,
+            Some(text) if is_spliced(text) => None,
             Some(text) => name(*form, text),
             None => Some(wanted("a text", node)),
         },
@@ -249,7 +250,7 @@ fn version(node: &Marked) -> Option<String> {
 }
 
 fn duration(node: &Marked, evaluated: Evaluated) -> Option<String> {
-    if node.text().is_some_and(|text| text.contains("${")) {
+    if node.text().is_some_and(is_spliced) {
         return (evaluated == Evaluated::No).then(|| "a fixed duration is needed here, no `${…}`".to_owned());
     }
     match text::duration_ms(node) {
@@ -262,7 +263,7 @@ fn duration(node: &Marked, evaluated: Evaluated) -> Option<String> {
 fn moment(node: &Marked) -> Option<String> {
     let fits = match &node.tree {
         Tree::Integer(_) => true,
-        Tree::Text(text) => text.contains("${") || text::is_moment(text),
+        Tree::Text(text) => is_spliced(text) || text::is_moment(text),
         _ => false,
     };
     (!fits).then(|| wanted("a moment such as 2027-01-31T08:00:00Z, ms since 1970, or `${…}`", node))
@@ -271,7 +272,7 @@ fn moment(node: &Marked) -> Option<String> {
 fn concurrency(node: &Marked) -> Option<String> {
     let fits = match &node.tree {
         Tree::Integer(number) => (1..=10_000).contains(number),
-        Tree::Text(text) => text.contains("${"),
+        Tree::Text(text) => is_spliced(text),
         _ => false,
     };
     (!fits).then(|| wanted("a whole number from 1 to 10000 or `${…}`", node))
@@ -280,7 +281,7 @@ fn concurrency(node: &Marked) -> Option<String> {
 fn max_failures(node: &Marked) -> Option<String> {
     let fits = match &node.tree {
         Tree::Integer(number) => *number >= 0,
-        Tree::Text(text) if text.contains("${") || text == "all" => true,
+        Tree::Text(text) if is_spliced(text) || text == "all" => true,
         Tree::Text(text) => text
             .strip_suffix('%')
             .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))

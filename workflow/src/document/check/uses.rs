@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::scope::{EXECUTION_FIELDS, Variables};
 use super::{Report, literals, members};
+use crate::document::fault::bounded;
 use crate::document::marked::{Marked, Place, Tree, join};
 use crate::document::outline::{BlockNode, Home, Outline, Sight};
 use crate::expression::{Expression, References, Template};
@@ -264,11 +265,7 @@ impl<'a> Checker<'_, 'a> {
     fn spliced(&mut self, text: &str, node: &Marked, path: &str, at: At<'_, 'a>, all: &mut References) {
         match Template::text(text) {
             Ok(template) => {
-                let mut passed = 0;
-                for (_, expression) in template.expressions() {
-                    let opening = format!("${{{}", expression.text());
-                    passed += text[passed..].find(&opening).map_or(0, |found| found + "${".len());
-                    let offset = text[..passed].chars().count();
+                for (offset, expression) in template.offsets() {
                     self.references(expression.references(), node, offset, path, at);
                     add(all, expression.references().clone());
                 }
@@ -298,7 +295,7 @@ impl<'a> Checker<'_, 'a> {
             let place = place_inside(node, start + offset);
             let Some(target) = self.target(id, place, path, at) else { continue };
             let Some(block) = at.block else { continue };
-            let found = Use { block, by: at.by, target, place, path: path.to_owned(), orders: at.orders };
+            let found = Use { block, by: at.by, target, place, path: bounded(path.to_owned()), orders: at.orders };
             if names.step_outputs.contains_key(id) && !names.guarded_steps.contains(id) {
                 self.uses.unguarded.push(found.clone());
             }

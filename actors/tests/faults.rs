@@ -1,0 +1,228 @@
+//! What goes wrong on the way of a task, and that everything ends all the same.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use orbit_actors::api::{Complete, Delivery, Fail, Register};
+use orbit_actors::engine::Settings;
+use orbit_actors::error::Code;
+use support::{Node, complete, deploy, events, json, open, poll, register, settings, start, within};
+
+const SAGA: &str = r#"
+name: saga
+version: 1.0.0
+tasks:
+  reserve: {version: 1.0.0}
+  charge: {version: 1.0.0}
+  refund: {version: 1.0.0}
+  release: {version: 1.0.0}
+  ship: {version: 1.0.0}
+steps:
+  - id: reserve
+    for: {each: input.items}
+    task: reserve
+    input: {item: "${item}"}
+    compensate: {task: release, input: {item: "${item}"}}
+  - id: charge
+    task: charge
+    after: [reserve]
+    compensate: {task: refund}
+  - id: ship
+    task: ship
+    after: [charge]
+    timeout: 1h
+    heartbeat_timeout: 300ms
+    retry: {max_attempts: 2, initial_delay: 20ms}
+"#;
+
+const ALL: [&str; 5] = ["reserve", "charge", "refund", "release", "ship"];
+
+async fn fail(node: &Node, token: &str, code: &str, retryable: bool) {
+    let fail = Fail {
+        token: token.to_owned(),
+        error_code: code.to_owned(),
+        error_message: "as the test wants".to_owned(),
+        retryable,
+        unknown: false,
+        details: None,
+        worker_session_id: None,
+        free_slots: 0,
+    };
+    assert!(node.fail(fail).await.unwrap().accepted);
+}
+
+async fn end(node: &Node, id: &str) -> &'static str {
+    let state = within(20, "the end", node.wait(id, Duration::from_secs(18))).await.unwrap();
+    state.summary.status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_done_is_undone_in_reverse_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(4)).await;
+    deploy(&node, SAGA).await;
+    let session = register(&node, "w", &ALL).await;
+    node.start(start("saga", "a", r#"{"items": ["x", "y"]}"#)).await.unwrap();
+    let mut undone = Vec::new();
+    loop {
+        let task = poll(&node, &session).await;
+        match task.task_name.as_str() {
+            "ship" => {
+                fail(&node, &task.token, "REFUSED", false).await;
+                continue;
+            }
+            "refund" | "release" => undone.push(task.step_id.clone()),
+            _ => {}
+        }
+        complete(&node, &task, "{}").await;
+        if undone.len() == 3 {
+            break;
+        }
+    }
+    assert_eq!(end(&node, "a").await, "FAILED");
+    assert_eq!(undone, ["compensate:charge", "compensate:reserve[1]", "compensate:reserve[0]"]);
+    let state = node.show("a", None).await.unwrap();
+    assert_eq!(state.error.unwrap().code, "REFUSED");
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_worker_loses_its_task_and_another_try_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(4)).await;
+    deploy(&node, SAGA).await;
+    let session = register(&node, "w", &ALL).await;
+    node.start(start("saga", "a", r#"{"items": []}"#)).await.unwrap();
+    let charge = poll(&node, &session).await;
+    complete(&node, &charge, "{}").await;
+    let first = poll(&node, &session).await;
+    assert_eq!((first.task_name.as_str(), first.attempt), ("ship", 1));
+    // Signs of life keep it; their details go to the next hand-over.
+    for n in 0..4 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        let alive = node.task_heartbeat(&first.token, Some(json(&n.to_string()))).await.unwrap();
+        assert!(alive.accepted && !alive.cancel);
+    }
+    let second = poll(&node, &session).await;
+    assert_eq!((second.task_name.as_str(), second.attempt), ("ship", 2));
+    assert_eq!(second.idempotency_key, first.idempotency_key);
+    assert_eq!(second.last_heartbeat_details.as_ref().map(|details| details.as_str()), Some("3"));
+    let alive = node.task_heartbeat(&first.token, None).await.unwrap();
+    assert!(!alive.accepted && alive.cancel);
+    // The work of the first try happened all the same: a success counts whichever try it is of.
+    complete(&node, &first, "{}").await;
+    assert_eq!(end(&node, "a").await, "COMPLETED");
+    let late = Complete { token: second.token.clone(), output: json("{}"), ..Complete::default() };
+    assert!(!node.complete(late).await.unwrap().accepted);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_of_a_lost_session_are_handed_over_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let short = Settings { session_timeout: Duration::from_millis(600), ..settings(4) };
+    let node = open(dir.path(), short).await;
+    deploy(&node, SAGA).await;
+    let lost = register(&node, "lost", &["charge"]).await;
+    node.start(start("saga", "a", r#"{"items": []}"#)).await.unwrap();
+    let first = poll(&node, &lost).await;
+    let session = register(&node, "w", &ALL).await;
+    let again = poll(&node, &session).await;
+    assert_eq!((again.attempt, again.redelivery), (1, true));
+    assert_eq!(again.idempotency_key, first.idempotency_key);
+    assert_ne!(again.token, first.token);
+    assert_eq!(node.heartbeat(&lost.worker_session_id, None).await.unwrap_err().code, Code::UnknownSession);
+    let happened = events(&node, "a").await;
+    assert!(happened.iter().any(|event| event.contains("worker_lost")), "{happened:?}");
+    node.cancel("a", "enough", true).await.unwrap();
+    assert_eq!(end(&node, "a").await, "CANCELLED");
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_gets_one_task_per_slot_and_what_it_did_not_confirm_goes_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(4)).await;
+    deploy(&node, SAGA).await;
+    let mut stream = node.connect(support::worker("w", &ALL)).await.unwrap();
+    stream.offer_slots(1);
+    for id in ["a", "b"] {
+        node.start(start("saga", id, r#"{"items": []}"#)).await.unwrap();
+    }
+    let Some(Delivery::Task(first)) = within(5, "a task", stream.deliveries.recv()).await else { panic!("a task") };
+    assert!(stream.deliveries.try_recv().is_err(), "one slot, one task");
+    stream.received(std::slice::from_ref(&first.token));
+    stream.offer_slots(1);
+    let Some(Delivery::Task(second)) = within(5, "a task", stream.deliveries.recv()).await else { panic!("a task") };
+    drop(stream);
+    // The second was not confirmed when the stream broke; the first is still with its worker.
+    let session = register(&node, "other", &ALL).await;
+    let again = poll(&node, &session).await;
+    assert_eq!((again.execution_id.as_str(), again.redelivery), (second.execution_id.as_str(), true));
+    complete(&node, &first, "{}").await;
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_tells_the_worker_to_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(4)).await;
+    deploy(&node, SAGA).await;
+    let mut stream = node.connect(support::worker("w", &ALL)).await.unwrap();
+    stream.offer_slots(1);
+    node.start(start("saga", "a", r#"{"items": []}"#)).await.unwrap();
+    let Some(Delivery::Task(task)) = within(5, "a task", stream.deliveries.recv()).await else { panic!("a task") };
+    stream.received(std::slice::from_ref(&task.token));
+    node.cancel("a", "enough", false).await.unwrap();
+    let told = within(5, "the order to stop", stream.deliveries.recv()).await;
+    assert_eq!(told, Some(Delivery::Cancel(task.token.clone())));
+    let session = stream.session.worker_session_id.clone();
+    let held = [task.token.clone()];
+    assert_eq!(node.heartbeat(&session, Some(&held)).await.unwrap().cancel, held);
+    complete(&node, &task, "{}").await;
+    stream.offer_slots(1);
+    let Some(Delivery::Task(undo)) = within(5, "a task", stream.deliveries.recv()).await else { panic!("a task") };
+    assert_eq!(undo.step_id, "compensate:charge");
+    complete(&node, &undo, "{}").await;
+    assert_eq!(end(&node, "a").await, "CANCELLED");
+    assert_eq!(node.cancel("a", "again", false).await.unwrap().summary.status, "CANCELLED");
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wide_fan_out_survives_a_restart_in_the_middle() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    deploy(&node, SAGA).await;
+    let items: Vec<usize> = (0..3_000).collect();
+    node.start(start("saga", "a", &format!("{{\"items\": {items:?}}}"))).await.unwrap();
+    let session = register(&node, "w", &ALL).await;
+    work(&node, &session.worker_session_id, 1_200).await;
+    node.shutdown().await.unwrap();
+    drop(node);
+
+    let node = open(dir.path(), settings(1)).await;
+    let again = Register { worker_session_id: Some(session.worker_session_id), ..support::worker("w", &ALL) };
+    let session = node.register(again).await.unwrap();
+    work(&node, &session.worker_session_id, usize::MAX).await;
+    assert_eq!(end(&node, "a").await, "COMPLETED");
+    let happened = events(&node, "a").await;
+    let reserved = happened.iter().filter(|event| event.starts_with("StepSucceeded reserve[")).count();
+    assert_eq!(reserved, 3_000, "each element exactly once");
+    node.shutdown().await.unwrap();
+}
+
+/// Completes tasks until there are no more.
+async fn work(node: &Node, session: &str, mut upto: usize) {
+    while upto > 0 {
+        let tasks = node.poll(session, 100, Duration::from_millis(300)).await.unwrap();
+        if tasks.is_empty() {
+            return;
+        }
+        upto = upto.saturating_sub(tasks.len());
+        let results = tasks.iter().map(|task| complete(node, task, "{}"));
+        futures::future::join_all(results).await;
+    }
+}
