@@ -2,7 +2,6 @@
 
 #![allow(clippy::expect_used)]
 
-#[allow(unreachable_pub)]
 mod fake;
 
 use std::path::Path;

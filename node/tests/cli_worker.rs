@@ -63,9 +63,10 @@ fn spawn(command: &mut Command) -> Child {
 
 fn usual(seen: &Seen, tasks: &Mutex<impl Iterator<Item = String>>) -> Answer {
     match seen.path.as_str() {
-        "/v1/workers/register" => ok(
-            r#"{"accepted":true,"worker_session_id":"s1","heartbeat_interval_ms":100,"session_timeout_ms":30000,"warnings":[]}"#,
-        ),
+        "/v1/workers/register" => ok(concat!(
+            r#"{"accepted":true,"worker_session_id":"s1","heartbeat_interval_ms":100,"#,
+            r#""session_timeout_ms":30000,"warnings":[]}"#,
+        )),
         "/v1/workers/heartbeat" => ok(r#"{"accepted":true,"cancel":[]}"#),
         "/v1/workers/poll" => match tasks.lock().expect("tasks").next() {
             Some(task) => Some((200, format!(r#"{{"tasks":[{task}]}}"#))),
@@ -85,9 +86,9 @@ fn a_while_later(answer: Answer) -> Answer {
 }
 
 fn task(token: &str, input: &str) -> String {
-    format!(
-        r#"{{"token":"{token}","execution_id":"e1","run":1,"workflow":"w","workflow_version":"1.0.0","step_id":"ship[3]","task_name":"a.do","contract_version":"1.0.0","input":{input},"idempotency_key":"k1","attempt":2,"redelivery":false}}"#
-    )
+    let names = r#""execution_id":"e1","run":1,"workflow":"w","workflow_version":"1.0.0","step_id":"ship[3]""#;
+    let of_task = r#""task_name":"a.do","contract_version":"1.0.0","idempotency_key":"k1","attempt":2"#;
+    format!(r#"{{"token":"{token}",{names},{of_task},"input":{input},"redelivery":false}}"#)
 }
 
 const FIXED: [&str; 2] = ["--task", "a.do@1.0.0"];
@@ -277,9 +278,12 @@ fn terminate(child: &Child) {
 #[test]
 fn without_a_version_all_that_are_used_are_worked_for() {
     let node = Node::new(vec![], |seen| match seen.path.as_str() {
-        "/v1/workflows" => Some(ok(
-            r#"{"workflows":[{"name":"w","version":"1.0.0","definition_hash":"h1","steps":[],"tasks":["a.do"]},{"name":"w","version":"2.0.0","definition_hash":"h2","steps":[],"tasks":["a.do","b.do"]},{"name":"x","version":"1.0.0","definition_hash":"h3","steps":[],"tasks":["b.do"]}]}"#,
-        )),
+        "/v1/workflows" => Some(ok(concat!(
+            r#"{"workflows":[{"name":"w","version":"1.0.0","definition_hash":"h1","steps":[],"#,
+            r#""tasks":["a.do"]},{"name":"w","version":"2.0.0","definition_hash":"h2","steps":[],"#,
+            r#""tasks":["a.do","b.do"]},{"name":"x","version":"1.0.0","definition_hash":"h3","#,
+            r#""steps":[],"tasks":["b.do"]}]}"#,
+        ))),
         "/v1/workflows/w/1.0.0" => Some(ok(r#"{"tasks":{"a.do":{"version":"1.0.0"}}}"#)),
         "/v1/workflows/w/2.0.0" => Some(ok(r#"{"tasks":{"a.do":{"version":"1.1.0"},"b.do":{"version":"3.0.0"}}}"#)),
         _ => None,

@@ -2,8 +2,8 @@
 //!
 //! Syncs are counted in one of two ways, and a report says which:
 //!
-//! - `perf`: the process's own calls of fdatasync and fsync, by `perf stat` on their tracepoints. Exact; needs `perf` and
-//!   the right to use it.
+//! - `perf`: the process's own calls of fdatasync and fsync, by `perf stat` on their tracepoints. Exact; needs `perf`
+//!   and the right to use it.
 //! - `device`: flushes of the block device that the data lies on (field 16 of its `stat`). Those of other processes are
 //!   among them, and the kernel may answer several syncs with one flush.
 

@@ -71,7 +71,7 @@ impl Node {
         std::fs::create_dir_all(&home.0)?;
         let log = File::create(home.0.join("log"))?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("dev").arg("--data-dir").arg(home.data());
+        command.args(["dev", "--log-level", "warn", "--data-dir"]).arg(home.data());
         for surface in ["http", "grpc", "peer", "health"] {
             command.arg(format!("--{surface}-listen")).arg("127.0.0.1:0");
         }

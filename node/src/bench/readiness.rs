@@ -1,9 +1,9 @@
 //! How long a task that could be done waited for a worker.
 //!
 //! From the time of its `StepScheduled` in the history to the moment when its message was read by the worker, both by
-//! this machine's wall clock. The history has whole milliseconds, so a figure may be up to 1 ms too long, and for a node
-//! on another machine it is worth as much as the clocks agree. Deciding, committing and sending are all in it; with a
-//! free slot the hand-over is part of the commit that made the task ready.
+//! this machine's wall clock. The history has whole milliseconds, so a figure may be up to 1 ms too long, and for a
+//! node on another machine it is worth as much as the clocks agree. Deciding, committing and sending are all in it;
+//! with a free slot the hand-over is part of the commit that made the task ready.
 //!
 //! One execution of some is looked at: its id says so, and its history is read after the measurement.
 

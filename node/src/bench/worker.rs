@@ -1,6 +1,6 @@
 //! The worker: answers each task as soon as it arrives.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -74,13 +74,13 @@ async fn stream(mut workers: Workers, slots: u32, notes: &Notes, known: &watch::
     send.send(hello).await.map_err(closed)?;
     let mut incoming = workers.work(ReceiverStream::new(messages)).await.map_err(Error::call("working"))?.into_inner();
     // Tokens whose result has not been answered.
-    let mut held: HashMap<String, ()> = HashMap::new();
+    let mut held: HashSet<String> = HashSet::new();
     let mut beat = interval(Duration::from_secs(5));
     loop {
         let message = tokio::select! {
             message = incoming.message() => message.map_err(Error::call("working"))?,
             _ = beat.tick() => {
-                let heartbeat = Some(Tokens { tokens: held.keys().cloned().collect() });
+                let heartbeat = Some(Tokens { tokens: held.iter().cloned().collect() });
                 send.send(WorkerMessage { heartbeat, ..WorkerMessage::default() }).await.map_err(closed)?;
                 continue;
             }
@@ -105,7 +105,7 @@ async fn stream(mut workers: Workers, slots: u32, notes: &Notes, known: &watch::
         }
         for task in tasks {
             notes.took(&task);
-            held.insert(task.token.clone(), ());
+            held.insert(task.token.clone());
             answer.slots += 1;
             answer.receipts.push(task.token.clone());
             answer.results.push(succeeded(task.token));
@@ -122,7 +122,7 @@ async fn poll(connection: Connection, slots: u32, notes: Notes, known: &watch::S
     let registered = workers.register(registration(slots)).await.map_err(Error::call("registering"))?.into_inner();
     known.send_replace(true);
     let session = registered.worker_session_id;
-    let held: Arc<Mutex<HashMap<String, ()>>> = Arc::default();
+    let held: Arc<Mutex<HashSet<String>>> = Arc::default();
     let mut asking = tokio::task::JoinSet::new();
     for _ in 0..slots {
         let (workers, session) = (connection.workers(), session.clone());
@@ -133,7 +133,7 @@ async fn poll(connection: Connection, slots: u32, notes: Notes, known: &watch::S
     loop {
         tokio::select! {
             _ = beat.tick() => {
-                let tokens = held.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+                let tokens = held.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
                 let tokens = Some(Tokens { tokens });
                 let request = HeartbeatRequest { worker_session_id: session.clone(), tokens };
                 workers.heartbeat(request).await.map_err(Error::call("a heartbeat"))?;
@@ -147,12 +147,7 @@ async fn poll(connection: Connection, slots: u32, notes: Notes, known: &watch::S
 }
 
 /// One slot: a poll when there is nothing, and the next task with the answer to a result.
-async fn ask(
-    mut workers: Workers,
-    session: String,
-    notes: &Notes,
-    held: &Mutex<HashMap<String, ()>>,
-) -> Result<(), Error> {
+async fn ask(mut workers: Workers, session: String, notes: &Notes, held: &Mutex<HashSet<String>>) -> Result<(), Error> {
     let mut tasks = Vec::new();
     loop {
         let Some(task) = tasks.pop() else {
@@ -163,7 +158,7 @@ async fn ask(
         };
         let task: Task = task;
         notes.took(&task);
-        held.lock().unwrap_or_else(PoisonError::into_inner).insert(task.token.clone(), ());
+        held.lock().unwrap_or_else(PoisonError::into_inner).insert(task.token.clone());
         let token = task.token.clone();
         let (worker_session_id, free_slots) = (Some(session.clone()), Some(1));
         let request = CompleteRequest { worker_session_id, free_slots, ..success(task.token) };

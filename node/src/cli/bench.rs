@@ -10,9 +10,9 @@ use crate::bench::{self, Foreign, Hands, Options, Report, Shape, Spread, What};
 
 /// Measure a node: one that is started for it, in a process of its own, or one that is named.
 ///
-/// Callers start executions and wait for their end, one after the other; a worker answers each task at once. The time of
-/// an execution goes from the call that starts it to the answer that says that it is over. Exit code 1 when anything
-/// failed or nothing was synced.
+/// Callers start executions and wait for their end, one after the other; a worker answers each task at once. The time
+/// of an execution goes from the call that starts it to the answer that says that it is over. Exit code 1 when
+/// anything failed or nothing was synced.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bench {
     /// How many executions run at a time.

@@ -43,6 +43,9 @@ pub(crate) struct List {
     remote: Remote,
 }
 
+/// A page when all are wanted: the largest that there is.
+const LIMIT_OF_ALL: u32 = 1_000;
+
 /// Several pages as one.
 #[derive(Serialize)]
 struct All {
@@ -59,7 +62,7 @@ impl List {
             .query("since", self.since.as_ref())
             .query("until", self.until.as_ref())
             .query("attention", self.attention.then_some("true"))
-            .query("limit", self.limit)
+            .query("limit", self.limit.or(self.all.then_some(LIMIT_OF_ALL)))
             .query("cursor", cursor);
         client.send(&call).await
     }

@@ -5,7 +5,8 @@
 //! - [`check`]: compiles documents and shows faults with their place
 //! - [`test`]: runs test cases with mocked tasks and skipped time
 //!
-//! [`dev`] is a node with nothing to configure. Commands that speak to one; what they have in common stands in [`remote`]:
+//! [`dev`] is a node with nothing to configure. Commands that speak to one; what they have in common stands in
+//! [`remote`]:
 //!
 //! - [`deploy`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`cancel`], [`workers`]
 //! - [`worker`]: a worker without code

@@ -14,7 +14,7 @@ pub(crate) enum Error {
         "UNREACHABLE: no node answers at {address}: {why}; start one with `orbit dev`, or name another with --address"
     )]
     Unreachable { address: String, why: String },
-    #[error("UNREACHABLE: {address} did not answer in time: {why}; try again")]
+    #[error("UNREACHABLE: {address} gave no answer: {why}; try again")]
     Silent { address: String, why: String },
     #[error("OUTCOME_UNKNOWN: {message}; it may have happened all the same: {}", ask(.execution_id.as_deref()))]
     OutcomeUnknown { message: String, execution_id: Option<String> },

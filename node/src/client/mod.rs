@@ -77,7 +77,7 @@ impl Client {
             };
             let again =
                 if error.did_nothing() { error.may_pass() } else { call.harm == Harm::None && error.may_pass() };
-            if !error.did_nothing() {
+            if !error.did_nothing() && !call.is_read() {
                 doubt = Some(error.clone());
             }
             if !again || !patience.wait(error.retry_after()).await {

@@ -129,7 +129,10 @@ impl Work {
                 }
             }
             Err(error) => {
-                self.0.say.line(format_args!("no tasks: {error}"));
+                // That no node answers is said once, where signs of life are sent.
+                if !error.may_pass() {
+                    self.0.say.line(format_args!("no tasks: {error}"));
+                }
                 sleep(Duration::from_secs(1)).await;
             }
         }
