@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError};
 use openraft::{ChangeMembers, ServerState};
@@ -213,6 +214,14 @@ impl<E: Environment> Group<E> {
                 return Some(now);
             }
             metrics.changed().await.ok()?;
+        }
+    }
+
+    /// Lets the followers know that this node leads, if it does. Never waits.
+    pub(crate) fn beat(&self) {
+        if self.0.raft.metrics().borrow_watched().state == ServerState::Leader {
+            // Outside of the budget of the task: with many groups it would run out, and the rest would not beat.
+            let _ = tokio::task::unconstrained(self.0.raft.trigger().heartbeat()).now_or_never();
         }
     }
 

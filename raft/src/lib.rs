@@ -15,6 +15,7 @@
 //! - [`network`]: the peers and how they are asked;
 //! - [`propose`]: many proposals become few entries;
 //! - [`read_index`]: reads that miss nothing acknowledged;
+//! - `heartbeat`: the groups of a node beat together;
 //! - [`group`]: one group as the layers above use it;
 //! - [`node`]: the groups of a node together;
 //! - [`settings`] and [`production`]: what is tuned, and what a node stands on.
@@ -32,6 +33,7 @@ pub mod clock;
 mod consensus;
 pub mod disk;
 pub mod group;
+mod heartbeat;
 pub mod identity;
 pub mod log_store;
 pub mod network;

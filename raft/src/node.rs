@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::clock::{Clock, GroupClock};
 use crate::consensus::{Runtime, log_id_in};
 use crate::disk::{Disk, FatalHook, StateDisk};
+use crate::heartbeat;
 use crate::group::{self, Group, Inner, Raft};
 use crate::identity::Identity;
 use crate::log_store::{self, Inconsistent, Log, check};
@@ -114,7 +115,7 @@ pub struct RaftNode<E: Environment> {
     server: Arc<PeerServer<E>>,
     clock: E::Clock,
     fatal: FatalHook,
-    groups: Mutex<BTreeMap<GroupId, Group<E>>>,
+    groups: Arc<Mutex<BTreeMap<GroupId, Group<E>>>>,
     writer_ended: watch::Receiver<()>,
 }
 
@@ -149,7 +150,8 @@ impl<E: Environment> RaftNode<E> {
         let peers = Arc::new(Peers::new(transport, hello.clone(), Arc::downgrade(&roster)));
         // The server lets go of the roster, and of the state with it, when the node stops.
         let server = Arc::new(PeerServer::new(hello, state.clone(), roster));
-        let groups = Mutex::default();
+        let groups = Arc::default();
+        drop(E::Runtime::spawn(heartbeat::beat::<E>(Arc::downgrade(&groups), settings.heartbeat)));
         Ok(RaftNode { identity, settings, log, state, peers, server, clock, fatal, groups, writer_ended })
     }
 

@@ -10,7 +10,7 @@ use orbit_proto::peer::{Frame, FrameBatch, FrameKind, Hello};
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Error, Incoming, Pipe, Roster, Transport};
+use super::{Error, Incoming, Pipe, Roster, Transport, yield_once};
 use crate::consensus::Runtime;
 use crate::types::{GroupId, PeerAddress};
 
@@ -161,7 +161,10 @@ impl Connection {
                     Err(_) => return self.end(&Error::Interrupted),
                 },
                 question = waiting.recv(), if self.ready.is_empty() => match question {
-                    Some(question) => self.take(question, waiting),
+                    Some(question) => {
+                        yield_once().await;
+                        self.take(question, waiting);
+                    }
                     None => return,
                 },
                 () = &mut silence => {

@@ -13,7 +13,7 @@ use orbit_proto::store;
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::{Error, Incoming, PROTOCOL, Roster, wire};
+use super::{Error, Incoming, PROTOCOL, Roster, wire, yield_once};
 use crate::consensus::{vote_in, vote_out};
 use crate::disk::{ImageBody, ImageWriter, StateDisk};
 use crate::group::Raft;
@@ -202,8 +202,14 @@ impl<E: Environment> PeerServer<E> {
 
 /// Frames that were answered together go out together.
 async fn send_replies(mut waiting: mpsc::Receiver<Frame>, outgoing: mpsc::Sender<FrameBatch>) {
-    let mut frames = Vec::new();
-    while waiting.recv_many(&mut frames, BATCH_FRAMES).await > 0 {
+    let mut frames = Vec::with_capacity(1);
+    while waiting.recv_many(&mut frames, 1).await > 0 {
+        yield_once().await;
+        while frames.len() < BATCH_FRAMES
+            && let Ok(frame) = waiting.try_recv()
+        {
+            frames.push(frame);
+        }
         if outgoing.send(FrameBatch { frames: std::mem::take(&mut frames) }).await.is_err() {
             return;
         }
