@@ -22,8 +22,8 @@ use crate::state_store::read::Reader;
 use crate::state_store::{self, StateHash, StateMachine};
 use crate::types::{GroupId, LogId, NodeId, PeerAddress, Term};
 
-pub(crate) type RaftOf<RT, D, C> = openraft::Raft<Types<RT>, StateMachine<D, C>>;
-pub(crate) type Raft<E> = RaftOf<<E as Environment>::Runtime, <E as Environment>::StateDisk, <E as Environment>::Clock>;
+pub(crate) type RaftOf<RT, D> = openraft::Raft<Types<RT>, StateMachine<D>>;
+pub(crate) type Raft<E> = RaftOf<<E as Environment>::Runtime, <E as Environment>::StateDisk>;
 
 /// Whether this node leads a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) struct Inner<E: Environment> {
     pub(crate) id: GroupId,
     pub(crate) raft: Raft<E>,
     pub(crate) state: E::StateDisk,
-    pub(crate) clock: Arc<GroupClock<E::Clock>>,
+    pub(crate) clock: Arc<GroupClock>,
     pub(crate) proposals: Proposals,
     pub(crate) reads: Reads,
     pub(crate) leadership: watch::Receiver<Leadership>,

@@ -11,6 +11,7 @@
 //! - [`identity`]: whose data a directory holds, and when it is not opened;
 //! - [`log_store`]: the log of all groups and its one writer;
 //! - [`clock`]: the time that entries carry;
+//! - `peer_clocks`: what the clocks of the peers say of it;
 //! - [`state_store`]: keys and rows, applying, reading, snapshots;
 //! - [`network`]: the peers and how they are asked;
 //! - [`propose`]: many proposals become few entries;
@@ -38,6 +39,7 @@ pub mod identity;
 pub mod log_store;
 pub mod network;
 pub mod node;
+mod peer_clocks;
 pub mod production;
 pub mod propose;
 pub mod read_index;
