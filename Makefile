@@ -10,7 +10,7 @@ demo: ## build orbit and try the example workflows with mocked tasks and skipped
 	@scripts/demo
 
 test: ## everything that CI demands: checks, tests in all languages, short forms of the slow suites
-	@ci/run-parts deps format clippy deny test doctest model demo
+	@ci/run-parts deps format clippy deny test doctest kill model demo
 
 check: ## the quick part of it: format, lints, dependencies, house rules; changes nothing
 	@ci/run-parts deps format clippy deny tidy

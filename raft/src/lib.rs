@@ -17,7 +17,8 @@
 //! - [`read_index`]: reads that miss nothing acknowledged;
 //! - [`group`]: one group as the layers above use it;
 //! - [`node`]: the groups of a node together;
-//! - [`settings`] and [`production`]: what is tuned, and what a node stands on.
+//! - [`settings`] and [`production`]: what is tuned, and what a node stands on;
+//! - [`phase`]: what a test that kills the process learns of it.
 //!
 //! What holds between them, at every moment and on every node:
 //!
@@ -36,6 +37,7 @@ pub mod identity;
 pub mod log_store;
 pub mod network;
 pub mod node;
+pub mod phase;
 pub mod production;
 pub mod propose;
 pub mod read_index;
