@@ -25,9 +25,9 @@ tasks:
   ship.pack: {version: 1.0.0}
 input: {}
 steps:
-  - {id: charge, task: pay.charge, input: {n: '{{ input.n }}'}}
+  - {id: charge, task: pay.charge, input: {n: '${input.n}'}}
   - {id: pack, task: ship.pack, after: [charge]}
-output: '{{ steps.charge.output }}'
+result: '${steps.charge.output}'
 ";
 
 /// Beyond what a double holds.
@@ -304,7 +304,7 @@ async fn a_stream_hears_that_the_node_goes_away() {
     let stop = tokio::spawn(node.server.stop());
     assert!(next(&mut stream).await.drain);
     drop(sender);
-    tokio::time::timeout(Duration::from_secs(20), stop).await.expect("it stops").unwrap();
+    tokio::time::timeout(Duration::from_secs(20), stop).await.expect("it stops").unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
