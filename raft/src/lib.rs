@@ -19,7 +19,8 @@
 //! - `heartbeat`: the groups of a node beat together;
 //! - [`group`]: one group as the layers above use it;
 //! - [`node`]: the groups of a node together;
-//! - [`settings`] and [`production`]: what is tuned, and what a node stands on.
+//! - [`settings`] and [`production`]: what is tuned, and what a node stands on;
+//! - [`phase`]: what a test that kills the process learns of it.
 //!
 //! What holds between them, at every moment and on every node:
 //!
@@ -40,6 +41,7 @@ pub mod log_store;
 pub mod network;
 pub mod node;
 mod peer_clocks;
+pub mod phase;
 pub mod production;
 pub mod propose;
 pub mod read_index;

@@ -19,6 +19,7 @@ use crate::consensus::{
 };
 use crate::disk::{FatalHook, FrozenRows, StateDisk};
 use crate::log_store::key::{decode, encode};
+use crate::phase::{self, Phase};
 use crate::types::{GroupId, NodeId, PeerAddress};
 
 /// About how many bytes of entries one batch holds at most.
@@ -219,6 +220,7 @@ impl<RT: Runtime, D: StateDisk> RaftSnapshotBuilder<Types<RT>> for Builder<D> {
     type SnapshotData = SnapshotData<D>;
 
     async fn build_snapshot(&mut self) -> Result<RaftSnapshot<D>, io::Error> {
+        let _during = phase::enter(Phase::Snapshot(self.group));
         let frozen = freeze(self.group, &self.disk).await?;
         // First durable, then reported: the log is purged on the strength of the report.
         if let Err(error) = self.disk.make_durable().await {
