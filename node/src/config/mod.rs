@@ -68,7 +68,10 @@ pub enum Error {
         reason: String,
     },
     /// There is no such key.
-    #[error("{place}: there is no key `{name}`{}", .suggestion.map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
+    #[error(
+        "{place}: there is no key `{name}`{}",
+        .suggestion.map(|s| format!("; did you mean `{s}`?")).unwrap_or_default()
+    )]
     UnknownKey {
         /// The file.
         place: String,

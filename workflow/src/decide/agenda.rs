@@ -28,8 +28,8 @@ pub struct Work {
     pub asked: u64,
 }
 
-/// What closings and waits have worked out so far, so that each of their events costs little. Volatile as well: built again from
-/// the state when it is missing.
+/// What closings and waits have worked out so far, so that each of their events costs little. Volatile as well: built
+/// again from the state when it is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     pub settling: HashMap<Key, Settling>,

@@ -71,7 +71,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A reserved slot and the unit it is for. `row`: the unit waits in a row; else its scheduling is about to be committed.
+/// A reserved slot and the unit it is for. `row`: the unit waits in a row; else its scheduling is being committed.
 struct Offer {
     ready: Ready,
     slot: Slot,
