@@ -24,6 +24,7 @@ use crate::table::{Timer, TimerKind};
 impl<E: Environment> Life<E> {
     /// Takes one ask.
     pub(super) fn take(&mut self, what: What, turn: &mut Turn) {
+        turn.again.extend(what.asked_by_the_node());
         match what {
             What::Start(start, reply) => self.start(*start, reply, turn),
             What::Complete { token, output, reply } => {
