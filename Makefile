@@ -6,11 +6,11 @@ SHELL := bash
 help: ## list the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
 
-demo: ## build orbit and try the example workflows with mocked tasks and skipped time
+demo: ## build orbit and show four stories: orders that succeed, one undone, a killed worker, a killed node
 	@scripts/demo
 
 test: ## everything that CI demands: checks, tests in all languages, short forms of the slow suites
-	@ci/run-parts deps format clippy deny test doctest model demo
+	@ci/run-parts deps format clippy deny test doctest kill model python examples demo
 
 check: ## the quick part of it: format, lints, dependencies, house rules; changes nothing
 	@ci/run-parts deps format clippy deny tidy

@@ -41,7 +41,8 @@ pub(crate) struct RunRows<E: Environment> {
 }
 
 impl<E: Environment> RunRows<E> {
-    pub(crate) fn new(group: Group<E>, id: Arc<str>, run: u32) -> Arc<dyn ReadRows> {
+    /// To be shared by all tables of the run.
+    pub(crate) fn shared(group: Group<E>, id: Arc<str>, run: u32) -> Arc<dyn ReadRows> {
         Arc::new(Self { group, id, run, failure: Failure::default() })
     }
 }

@@ -338,7 +338,7 @@ mod tests {
                 let queue = Queue { task: "pay".to_owned(), version: version.clone(), language };
                 let key = ready(&queue, &order, &unit());
                 assert!(ready_in(&queue).contains(&key) && all_ready().contains(&key));
-                assert_eq!(ready_parts(&key), Some((queue, order.clone(), unit())));
+                assert_eq!(ready_parts(&key), Some((queue, order, unit())));
             }
         }
     }

@@ -35,7 +35,8 @@ pub(crate) fn registry_warnings<E: Environment>(
     definitions: &Definitions<E>,
 ) -> Vec<String> {
     let warnings = document::registry_warnings(definition, &Known { desk, definitions });
-    warnings.iter().map(ToString::to_string).collect()
+    // They are about the definition, which has no lines.
+    warnings.iter().map(|warning| format!("{}: {}", warning.path, warning.message)).collect()
 }
 
 /// Warnings about versions that no definition uses.

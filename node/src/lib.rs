@@ -9,9 +9,13 @@
 //! - [`cli`]: the command line, one subcommand a file;
 //! - [`config`]: what can be set, and where from;
 //! - [`server`]: how a node starts, listens and stops;
-//! - [`gateway`]: what clients and workers talk to.
+//! - [`gateway`]: what clients and workers talk to;
+//! - `client`: the other side of it, for commands;
+//! - `bench`: measures a node from outside.
 
+mod bench;
 pub mod cli;
+mod client;
 pub mod config;
 pub mod gateway;
 pub mod server;

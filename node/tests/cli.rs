@@ -243,15 +243,6 @@ fn test_notes_a_call_that_no_outcome_fits() {
 }
 
 #[test]
-fn what_this_version_cannot_do_is_said() {
-    let (out, err, code) = Place::with(&[]).orbit(&["dev"]);
-    assert_eq!((out.as_str(), code), ("", 2));
-    let said = "error: NOT_IN_THIS_VERSION: `orbit dev` is not part of version 0.1.0; it can `check` and `test`, \
-                see `orbit --help`\n";
-    assert_eq!(err, said);
-}
-
-#[test]
 fn test_writes_junit_xml() {
     let place = Place::with(&[("two.yaml", DOCUMENT), ("two.test.yaml", CASES)]);
     let (_, _, code) = place.orbit(&["test", "two.yaml", "--junit", "out.xml"]);

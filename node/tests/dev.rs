@@ -41,6 +41,7 @@ impl Running {
         }
         let mut error = String::new();
         child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        child.wait().unwrap();
         panic!("it did not start: {said}{error}");
     }
 

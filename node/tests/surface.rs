@@ -311,7 +311,7 @@ async fn a_stream_hears_that_the_node_goes_away() {
     let stop = tokio::spawn(node.server.stop());
     assert!(next(&mut stream).await.drain);
     drop(sender);
-    tokio::time::timeout(Duration::from_secs(20), stop).await.expect("it stops").unwrap();
+    tokio::time::timeout(Duration::from_secs(20), stop).await.expect("it stops").unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

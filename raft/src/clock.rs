@@ -13,14 +13,18 @@
 //!
 //! so it never stands still and never goes back. A wall clock that jumps, against the monotonic one, by more than
 //! 500 ms is not believed: until the jump is confirmed, the wall as it was goes on by the monotonic clock. A jump is
-//! confirmed when it has stood for a minute, or by a new start of the process.
+//! confirmed when the median of the peers' wall clocks says the same, as measured on the links to them. A node without
+//! peers believes what has stood for a minute. A new start of the process believes what it finds.
 //!
-//! [`LogClock`] is pure: it is told both clocks with every call.
+//! [`LogClock`] is pure: it is told both clocks, and what the peers say, with every call.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::peer_clocks::PeerClocks;
 
 /// The greatest jump of the wall clock that is believed at once.
 pub const JUMP_MAX: Duration = Duration::from_millis(500);
@@ -34,6 +38,22 @@ pub struct Reading {
     pub wall: Duration,
     /// Since some moment in the past, counting on while the machine sleeps.
     pub monotonic: Duration,
+}
+
+/// What the peers say of the wall clock of this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Witness {
+    /// There are no peers.
+    Alone,
+    /// There are some, and too few of them were heard lately.
+    Silent,
+    /// By how much the median of their wall clocks is ahead of this one; of an even number both in the middle.
+    Median {
+        /// The smaller one, in microseconds.
+        low_us: i128,
+        /// The greater one.
+        high_us: i128,
+    },
 }
 
 /// Where readings come from.
@@ -84,9 +104,10 @@ impl LogClock {
         LogClock { last_us: last_ms.saturating_mul(1000), last_read: now.monotonic, believed: now, doubted: None }
     }
 
-    /// The time of an entry proposed now, in milliseconds since 1970; no later entry gets a smaller one.
-    pub fn now_ms(&mut self, now: Reading) -> u64 {
-        let wall = self.wall_us(now);
+    /// The time of an entry proposed now, in milliseconds since 1970; no later entry gets a smaller one. The peers are
+    /// asked only after a jump.
+    pub fn now_ms(&mut self, now: Reading, peers: impl FnOnce() -> Witness) -> u64 {
+        let wall = self.wall_us(now, peers);
         let elapsed = micros(now.monotonic.saturating_sub(self.last_read));
         self.last_us = wall.max(self.last_us.saturating_add(elapsed / 2));
         self.last_read = now.monotonic;
@@ -107,14 +128,25 @@ impl LogClock {
         self.doubted.is_some()
     }
 
-    fn wall_us(&mut self, now: Reading) -> u64 {
+    fn wall_us(&mut self, now: Reading, peers: impl FnOnce() -> Witness) -> u64 {
         let expected = self.believed.wall + now.monotonic.saturating_sub(self.believed.monotonic);
-        if now.wall.abs_diff(expected) <= JUMP_MAX || self.stands(now) {
+        if now.wall.abs_diff(expected) <= JUMP_MAX || self.confirmed(now, peers()) {
             self.believed = now;
             self.doubted = None;
             return micros(now.wall);
         }
         micros(expected)
+    }
+
+    fn confirmed(&mut self, now: Reading, peers: Witness) -> bool {
+        let max_us = JUMP_MAX.as_micros();
+        // How long it stands is counted in any case: the last peer may leave.
+        let stands = self.stands(now);
+        match peers {
+            Witness::Alone => stands,
+            Witness::Silent => false,
+            Witness::Median { low_us, high_us } => low_us.unsigned_abs() <= max_us && high_us.unsigned_abs() <= max_us,
+        }
     }
 
     /// Whether the jump seen now has stood for long enough. One that moves on begins anew.
@@ -127,25 +159,33 @@ impl LogClock {
     }
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The clock of one group: a [`LogClock`] fed from the machine's clocks.
 #[derive(Debug)]
-pub(crate) struct GroupClock<C> {
-    clock: C,
+pub(crate) struct GroupClock {
+    clocks: PeerClocks,
+    /// How many members the group has beside this node.
+    peers: AtomicUsize,
     log: Mutex<LogClock>,
 }
 
-impl<C: Clock> GroupClock<C> {
-    pub(crate) fn new(clock: C, last_ms: u64) -> Self {
-        let log = Mutex::new(LogClock::new(clock.read(), last_ms));
-        GroupClock { clock, log }
+impl GroupClock {
+    pub(crate) fn new(clocks: PeerClocks, last_ms: u64) -> Self {
+        let log = Mutex::new(LogClock::new(clocks.read(), last_ms));
+        GroupClock { clocks, peers: AtomicUsize::new(0), log }
+    }
+
+    /// The group has that many members.
+    pub(crate) fn set_members(&self, members: usize) {
+        self.peers.store(members.saturating_sub(1), Ordering::Relaxed);
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
-        self.with(|log, now| log.now_ms(now))
+        let peers = self.peers.load(Ordering::Relaxed);
+        self.with(|log, now| log.now_ms(now, || self.clocks.witness(now, peers)))
     }
 
     pub(crate) fn observe(&self, time_ms: u64) {
@@ -155,7 +195,7 @@ impl<C: Clock> GroupClock<C> {
     fn with<R>(&self, use_it: impl FnOnce(&mut LogClock, Reading) -> R) -> R {
         // Read under the lock: readings reach the pure clock in their order.
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.read();
+        let now = self.clocks.read();
         use_it(&mut log, now)
     }
 }

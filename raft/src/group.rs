@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError};
 use openraft::{ChangeMembers, ServerState};
@@ -21,8 +22,8 @@ use crate::state_store::read::Reader;
 use crate::state_store::{self, StateHash, StateMachine};
 use crate::types::{GroupId, LogId, NodeId, PeerAddress, Term};
 
-pub(crate) type RaftOf<RT, D, C> = openraft::Raft<Types<RT>, StateMachine<D, C>>;
-pub(crate) type Raft<E> = RaftOf<<E as Environment>::Runtime, <E as Environment>::StateDisk, <E as Environment>::Clock>;
+pub(crate) type RaftOf<RT, D> = openraft::Raft<Types<RT>, StateMachine<D>>;
+pub(crate) type Raft<E> = RaftOf<<E as Environment>::Runtime, <E as Environment>::StateDisk>;
 
 /// Whether this node leads a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +92,7 @@ pub(crate) struct Inner<E: Environment> {
     pub(crate) id: GroupId,
     pub(crate) raft: Raft<E>,
     pub(crate) state: E::StateDisk,
-    pub(crate) clock: Arc<GroupClock<E::Clock>>,
+    pub(crate) clock: Arc<GroupClock>,
     pub(crate) proposals: Proposals,
     pub(crate) reads: Reads,
     pub(crate) leadership: watch::Receiver<Leadership>,
@@ -213,6 +214,14 @@ impl<E: Environment> Group<E> {
                 return Some(now);
             }
             metrics.changed().await.ok()?;
+        }
+    }
+
+    /// Lets the followers know that this node leads, if it does. Never waits.
+    pub(crate) fn beat(&self) {
+        if self.0.raft.metrics().borrow_watched().state == ServerState::Leader {
+            // Outside of the budget of the task: with many groups it would run out, and the rest would not beat.
+            let _ = tokio::task::unconstrained(self.0.raft.trigger().heartbeat()).now_or_never();
         }
     }
 

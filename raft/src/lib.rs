@@ -11,13 +11,16 @@
 //! - [`identity`]: whose data a directory holds, and when it is not opened;
 //! - [`log_store`]: the log of all groups and its one writer;
 //! - [`clock`]: the time that entries carry;
+//! - `peer_clocks`: what the clocks of the peers say of it;
 //! - [`state_store`]: keys and rows, applying, reading, snapshots;
 //! - [`network`]: the peers and how they are asked;
 //! - [`propose`]: many proposals become few entries;
 //! - [`read_index`]: reads that miss nothing acknowledged;
+//! - `heartbeat`: the groups of a node beat together;
 //! - [`group`]: one group as the layers above use it;
 //! - [`node`]: the groups of a node together;
-//! - [`settings`] and [`production`]: what is tuned, and what a node stands on.
+//! - [`settings`] and [`production`]: what is tuned, and what a node stands on;
+//! - [`phase`]: what a test that kills the process learns of it.
 //!
 //! What holds between them, at every moment and on every node:
 //!
@@ -32,10 +35,13 @@ pub mod clock;
 mod consensus;
 pub mod disk;
 pub mod group;
+mod heartbeat;
 pub mod identity;
 pub mod log_store;
 pub mod network;
 pub mod node;
+mod peer_clocks;
+pub mod phase;
 pub mod production;
 pub mod propose;
 pub mod read_index;

@@ -15,9 +15,11 @@ use crate::clock::{Clock, GroupClock};
 use crate::consensus::{Runtime, log_id_in};
 use crate::disk::{Disk, FatalHook, StateDisk};
 use crate::group::{self, Group, Inner, Raft};
+use crate::heartbeat;
 use crate::identity::Identity;
 use crate::log_store::{self, Inconsistent, Log, check};
 use crate::network::{Clients, PROTOCOL, PeerServer, Peers, Roster, StoredRoster, Transport};
+use crate::peer_clocks::PeerClocks;
 use crate::propose::Proposer;
 use crate::read_index::Reads;
 use crate::settings::Settings;
@@ -112,9 +114,9 @@ pub struct RaftNode<E: Environment> {
     state: E::StateDisk,
     peers: Arc<Peers<E::Transport>>,
     server: Arc<PeerServer<E>>,
-    clock: E::Clock,
+    clocks: PeerClocks,
     fatal: FatalHook,
-    groups: Mutex<BTreeMap<GroupId, Group<E>>>,
+    groups: Arc<Mutex<BTreeMap<GroupId, Group<E>>>>,
     writer_ended: watch::Receiver<()>,
 }
 
@@ -145,12 +147,14 @@ impl<E: Environment> RaftNode<E> {
             incarnation: identity.incarnation.as_bytes().to_vec().into(),
             target_node_id: 0,
         };
+        let clocks = PeerClocks::new(clock);
         let roster: Arc<dyn Roster> = Arc::new(StoredRoster::load(state.clone())?);
-        let peers = Arc::new(Peers::new(transport, hello.clone(), Arc::downgrade(&roster)));
+        let peers = Arc::new(Peers::new(transport, hello.clone(), Arc::downgrade(&roster), clocks.clone()));
         // The server lets go of the roster, and of the state with it, when the node stops.
-        let server = Arc::new(PeerServer::new(hello, state.clone(), roster));
-        let groups = Mutex::default();
-        Ok(RaftNode { identity, settings, log, state, peers, server, clock, fatal, groups, writer_ended })
+        let server = Arc::new(PeerServer::new(hello, state.clone(), roster, clocks.clone()));
+        let groups = Arc::default();
+        drop(E::Runtime::spawn(heartbeat::beat::<E>(Arc::downgrade(&groups), settings.heartbeat)));
+        Ok(RaftNode { identity, settings, log, state, peers, server, clocks, fatal, groups, writer_ended })
     }
 
     /// Who this node is.
@@ -174,7 +178,7 @@ impl<E: Environment> RaftNode<E> {
             Ok::<_, state_store::Error>((reader.record()?, reader.installed()?))
         })?;
         check(id, &log, record.log_id.map(log_id_in), installed.map(log_id_in))?;
-        let clock = Arc::new(GroupClock::new(self.clock.clone(), record.time_ms));
+        let clock = Arc::new(GroupClock::new(self.clocks.clone(), record.time_ms));
         let machine = StateMachine::load(id, self.state.clone(), Arc::clone(&clock), self.fatal.clone())?;
         let clients = Clients { group: id, peers: Arc::clone(&self.peers), _disk: PhantomData };
         let config = Arc::new(self.settings.consensus()?);
@@ -186,7 +190,7 @@ impl<E: Environment> RaftNode<E> {
         Ok(group)
     }
 
-    fn handle(&self, id: GroupId, raft: Raft<E>, clock: Arc<GroupClock<E::Clock>>) -> Group<E> {
+    fn handle(&self, id: GroupId, raft: Raft<E>, clock: Arc<GroupClock>) -> Group<E> {
         let leadership = group::watch_leadership::<E>(&raft);
         let proposer = Proposer {
             raft: raft.clone(),

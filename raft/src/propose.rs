@@ -20,7 +20,7 @@ use orbit_proto::store;
 use prost::Message;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::clock::{Clock, GroupClock};
+use crate::clock::GroupClock;
 use crate::consensus::{Committed, OneshotReceiver, Proposal, Reply, Runtime, WriteResult, log_id_public};
 use crate::disk::StateDisk;
 use crate::group::{Leadership, RaftOf};
@@ -117,9 +117,9 @@ impl Proposals {
 }
 
 /// The task that makes entries of proposals.
-pub(crate) struct Proposer<RT: Runtime, D: StateDisk, C: Clock> {
-    pub(crate) raft: RaftOf<RT, D, C>,
-    pub(crate) clock: Arc<GroupClock<C>>,
+pub(crate) struct Proposer<RT: Runtime, D: StateDisk> {
+    pub(crate) raft: RaftOf<RT, D>,
+    pub(crate) clock: Arc<GroupClock>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) settings: Settings,
 }
@@ -138,7 +138,7 @@ struct UnderWay<RT: Runtime> {
     result: OneshotReceiver<RT, WriteResult<RT>>,
 }
 
-impl<RT: Runtime, D: StateDisk, C: Clock> Proposer<RT, D, C> {
+impl<RT: Runtime, D: StateDisk> Proposer<RT, D> {
     /// Starts the task. It ends when the last handle is gone.
     pub(crate) fn start(self) -> Proposals {
         let (queue, waiting) = mpsc::channel(self.settings.proposals_waiting_max);

@@ -9,7 +9,6 @@ use openraft::ReadPolicy;
 use openraft::errors::{LinearizableReadError, RaftError};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::clock::Clock;
 use crate::consensus::{Runtime, log_id_public};
 use crate::disk::StateDisk;
 use crate::group::RaftOf;
@@ -45,7 +44,7 @@ type Outcome = Result<LogId, ReadError>;
 pub(crate) struct Reads(mpsc::Sender<oneshot::Sender<Outcome>>);
 
 impl Reads {
-    pub(crate) fn start<RT: Runtime, D: StateDisk, C: Clock>(raft: RaftOf<RT, D, C>) -> Self {
+    pub(crate) fn start<RT: Runtime, D: StateDisk>(raft: RaftOf<RT, D>) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE);
         drop(RT::spawn(serve(raft, waiting)));
         Reads(queue)
@@ -64,10 +63,7 @@ impl Reads {
     }
 }
 
-async fn serve<RT: Runtime, D: StateDisk, C: Clock>(
-    raft: RaftOf<RT, D, C>,
-    mut queue: mpsc::Receiver<oneshot::Sender<Outcome>>,
-) {
+async fn serve<RT: Runtime, D: StateDisk>(raft: RaftOf<RT, D>, mut queue: mpsc::Receiver<oneshot::Sender<Outcome>>) {
     let mut waiting = Vec::new();
     while queue.recv_many(&mut waiting, QUEUE).await > 0 {
         let outcome = probe(&raft).await;
@@ -78,7 +74,7 @@ async fn serve<RT: Runtime, D: StateDisk, C: Clock>(
     }
 }
 
-async fn probe<RT: Runtime, D: StateDisk, C: Clock>(raft: &RaftOf<RT, D, C>) -> Outcome {
+async fn probe<RT: Runtime, D: StateDisk>(raft: &RaftOf<RT, D>) -> Outcome {
     let linearizer = match raft.get_read_linearizer(ReadPolicy::ReadIndex).await {
         Ok(linearizer) => linearizer,
         Err(RaftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => {

@@ -63,7 +63,11 @@ impl Settings {
         let config = Config {
             cluster_name: "orbit".into(),
             heartbeat_interval: ms(self.heartbeat),
-            heartbeat_min_interval: Some(ms(self.heartbeat)),
+            // The node beats for all of its groups, so that their heartbeats travel together.
+            enable_heartbeat: false,
+            // Spares those who have just heard from this node. Less than the time between two beats, or each would
+            // spare the next.
+            heartbeat_min_interval: Some(ms(self.heartbeat * 3 / 4)),
             election_timeout_min: ms(self.election_min),
             election_timeout_max: ms(self.election_max),
             install_snapshot_timeout: ms(self.install_timeout),

@@ -13,6 +13,7 @@ use crate::clock::{GroupClock, SystemClock};
 use crate::consensus::Types;
 use crate::disk::{FatalHook, MemoryDisk, RocksDisk, RocksRole, StateDisk};
 use crate::log_store::{GroupLog, Log};
+use crate::peer_clocks::PeerClocks;
 use crate::state_store::StateMachine;
 use crate::types::GroupId;
 
@@ -37,7 +38,7 @@ impl Drop for Guard {
     }
 }
 
-type Store<D> = (Guard, GroupLog<D>, StateMachine<D, SystemClock>);
+type Store<D> = (Guard, GroupLog<D>, StateMachine<D>);
 
 fn store<D: StateDisk>(log: D, state: D, dir: Option<TempDir>) -> Store<D> {
     let fatal = FatalHook::new(|reason| panic!("{reason}"));
@@ -45,14 +46,14 @@ fn store<D: StateDisk>(log: D, state: D, dir: Option<TempDir>) -> Store<D> {
     let closed = Mutex::new(closed);
     let (log, writer) = Log::open(log, fatal.clone());
     let writer = Some(std::thread::spawn(move || futures::executor::block_on(writer)));
-    let clock = Arc::new(GroupClock::new(SystemClock, 0));
+    let clock = Arc::new(GroupClock::new(PeerClocks::new(SystemClock), 0));
     let machine = StateMachine::load(GROUP, state, clock, fatal).unwrap();
     (Guard { writer, closed, _dir: dir }, log.group(GROUP).unwrap(), machine)
 }
 
 struct Memory;
 
-impl StoreBuilder<C, GroupLog<MemoryDisk>, StateMachine<MemoryDisk, SystemClock>, Guard> for Memory {
+impl StoreBuilder<C, GroupLog<MemoryDisk>, StateMachine<MemoryDisk>, Guard> for Memory {
     async fn build(&self) -> Result<Store<MemoryDisk>, StorageError<C>> {
         Ok(store(MemoryDisk::default(), MemoryDisk::default(), None))
     }
@@ -60,7 +61,7 @@ impl StoreBuilder<C, GroupLog<MemoryDisk>, StateMachine<MemoryDisk, SystemClock>
 
 struct Rocks;
 
-impl StoreBuilder<C, GroupLog<RocksDisk>, StateMachine<RocksDisk, SystemClock>, Guard> for Rocks {
+impl StoreBuilder<C, GroupLog<RocksDisk>, StateMachine<RocksDisk>, Guard> for Rocks {
     async fn build(&self) -> Result<Store<RocksDisk>, StorageError<C>> {
         let dir = tempfile::tempdir().unwrap();
         let log = RocksDisk::create(&dir.path().join("log"), RocksRole::Log).unwrap();

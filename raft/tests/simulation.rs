@@ -19,7 +19,7 @@ use orbit_raft::disk::FatalHook;
 use orbit_raft::{Group, Leadership, Settings, Term};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use sim::{Disks, NODES, Runtime, Simulated, serve, start};
+use sim::{Disks, NODES, Runtime, SimClock, Simulated, serve, start};
 use support::{put, row};
 
 /// How many faults a run has.
@@ -48,7 +48,7 @@ async fn run_node(index: usize, disks: Disks, world: Shared) -> turmoil::Result 
         ..Settings::default()
     };
     let fatal = FatalHook::new(move |_| failed.lock().unwrap().failed.push(index));
-    let (node, group) = start(index, disks, settings, fatal).await?;
+    let (node, group) = start(index, disks, SimClock::ahead(200 * index as u64), settings, fatal).await?;
     world.lock().unwrap().groups.insert(index, group.clone());
     for worker in 0..3 {
         drop(tokio::spawn(DeterministicRng::<Runtime>::scope(

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::decide::{Agenda, Facts, Limits};
+use crate::decide::{Agenda, Facts, Limits, Work};
 use crate::definition::Definition;
 use crate::event::{Event, Recorded, Seq};
 use crate::state::{self, Execution, HandOver, ReadRows, RowChange, RowError, RowKind, Table};
@@ -290,6 +290,12 @@ impl Run {
             now_ms,
             limits: self.limits,
         }
+    }
+
+    /// What deciding has cost since this run was made or woken.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.agenda.work()
     }
 
     /// The hand-over that `token` names, if it names one of this run.

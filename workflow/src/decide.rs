@@ -48,8 +48,9 @@ mod undo;
 mod undo_list;
 mod undo_order;
 mod wait;
+mod waiting;
 
-pub use agenda::Agenda;
+pub use agenda::{Agenda, Work};
 pub(crate) use block::violation;
 pub use facts::Facts;
 pub(crate) use facts::Role;

@@ -56,6 +56,8 @@ pub struct Definition {
     /// without an event inside of what it belongs to: `execution.history_events`, a step outside of the block whose
     /// `done_when` it is, or, in a handler, steps of the root.
     pub watches_elsewhere: bool,
+    /// … among them the `where` of a wait.
+    pub waits_watch_elsewhere: bool,
 }
 
 /// Index of a step in [`Definition::steps`].

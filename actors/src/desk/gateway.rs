@@ -46,15 +46,6 @@ impl Desk {
         });
     }
 
-    /// Tasks of a poll's answer that could not be written.
-    pub(crate) fn not_written(&self, tokens: &[Token]) {
-        self.with(|state| {
-            for token in tokens {
-                state.take_back(token, UncertainReason::NotReceived);
-            }
-        });
-    }
-
     /// Ends a session; one that nobody knows is over as well.
     pub(crate) fn unregister(&self, session: &str) {
         self.with(|state| {

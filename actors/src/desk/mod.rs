@@ -226,6 +226,7 @@ impl Desk {
     }
 
     /// Whether the hand-over is held, or may be: a session has it or is still expected to say so.
+    #[cfg(test)]
     pub(crate) fn is_held(&self, token: &Token) -> bool {
         self.lock().held.contains_key(token)
     }

@@ -155,14 +155,6 @@ impl Outlet {
         }
     }
 
-    /// What lies in a stream and has not been read.
-    pub(super) fn unread(&self) -> usize {
-        match &self.way {
-            Way::Poll { .. } => 0,
-            Way::Stream(out) => out.max_capacity() - out.capacity(),
-        }
-    }
-
     /// A notice on a stream. It never takes the room of a task; where there is none it is left out, because
     /// heartbeats are answered with the same.
     pub(super) fn notice(&self, notice: Delivery) {

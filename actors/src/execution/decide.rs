@@ -12,12 +12,12 @@ use workflow::key::Key;
 use workflow::state::{RowKind, RunStatus, Status};
 
 use super::ask::What;
-use crate::failure::{of_refusal, of_storage};
 use super::loaded::{Expected, Loaded};
 use super::turn::{HandedOver, Turn};
 use super::{Life, close};
 use crate::desk::{Ready, Slot};
 use crate::error::{Code, Error, Result};
+use crate::failure::{of_refusal, of_storage};
 use crate::index;
 use crate::table::{Timer, TimerKind};
 

@@ -8,9 +8,9 @@ use workflow::command::Run;
 use workflow::definition::Definition;
 
 use super::Life;
-use crate::failure::of_storage;
 use super::loaded::Loaded;
 use crate::error::{Code, Error, Result};
+use crate::failure::of_storage;
 use crate::rows::RunRows;
 use crate::table;
 
@@ -28,7 +28,7 @@ impl<E: Environment> Life<E> {
         let Some(position) = position else { return Ok(None) };
         let unfinished = table::unfinished(&self.id, position.run);
         let unfinished = self.context.group.read(|reader| reader.get(&unfinished)).map_err(of_storage)?.is_some();
-        let rows = RunRows::new(self.context.group.clone(), Arc::clone(&self.id), position.run);
+        let rows = RunRows::shared(self.context.group.clone(), Arc::clone(&self.id), position.run);
         let definition = self.definition_of(position.run)?;
         let run = Run::asleep(definition, &*self.id, &rows, unfinished).map_err(of_storage)?;
         let run = run.ok_or_else(|| of_storage("the head of the run is missing"))?;
@@ -37,7 +37,7 @@ impl<E: Environment> Life<E> {
 
     /// A run that is not the newest.
     pub(super) fn older(&self, number: u32) -> Result<Option<Run>> {
-        let rows = RunRows::new(self.context.group.clone(), Arc::clone(&self.id), number);
+        let rows = RunRows::shared(self.context.group.clone(), Arc::clone(&self.id), number);
         let Ok(definition) = self.definition_of(number) else { return Ok(None) };
         Run::asleep(definition, &*self.id, &rows, false).map_err(of_storage)
     }

@@ -8,12 +8,12 @@ use workflow::definition::Definition;
 use workflow::value::Payload;
 
 use super::ask::Start;
-use crate::failure::of_storage;
 use super::loaded::{Expected, Loaded};
 use super::turn::Turn;
 use super::{Life, Reply};
 use crate::api::Started;
 use crate::error::{Code, Error, Result};
+use crate::failure::of_storage;
 use crate::table;
 
 impl<E: Environment> Life<E> {

@@ -14,8 +14,8 @@ use workflow::value::{Payload, Value};
 use super::ANSWER_BYTES_MAX;
 use crate::api::{ErrorSummary, ExecutionState, RunSummary, StatusWord, Summary, UnitPage, UnitState};
 use crate::error::{Code, Error, Result};
-use crate::failure::of_storage;
 use crate::execution::loaded::status;
+use crate::failure::of_storage;
 use crate::rows::SomeRows;
 use crate::table;
 

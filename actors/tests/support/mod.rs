@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use orbit_actors::api::{Complete, Register, Registered, StartExecution, Task, TaskVersion};
 use orbit_actors::engine::{Engine, Settings};
+use orbit_raft::clock::SystemClock;
 use orbit_raft::disk::FatalHook;
 use orbit_raft::network::GrpcTransport;
-use orbit_raft::clock::SystemClock;
 use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, Storage};
 use uuid::Uuid;
 use workflow::document::Format;

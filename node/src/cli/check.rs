@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use workflow::case::{self, Case};
-use workflow::definition::{Definition, Kind};
+use workflow::definition::Definition;
 use workflow::document::{self, Fault, Faults, Registry, Warning};
 
+use super::order::children_first;
 use super::print::{Form, Output};
 use super::{Error, counted, source};
 
@@ -65,7 +66,7 @@ impl Check {
             }
         }
         found.warn_about_children();
-        found.documents = children_first(found.documents);
+        found.documents = children_first(found.documents, |document| vec![&document.definition]);
         match self.output {
             Form::Table => found.print(output),
             form => output.value(form, &found),
@@ -160,32 +161,4 @@ impl Registry for Known {
         let fits = |definition: &&Arc<Definition>| definition.name == name && definition.version == *version;
         self.0.iter().find(fits).cloned()
     }
-}
-
-/// A document after all those that it starts as children; otherwise in the order of the files.
-fn children_first(documents: Vec<Document>) -> Vec<Document> {
-    let mut placed: Vec<Document> = Vec::new();
-    let mut left = documents;
-    while !left.is_empty() {
-        let waits = |document: &Document| {
-            let names = children(&document.definition);
-            left.iter().any(|other| other.name != document.name && names.contains(&other.name))
-        };
-        // Documents that start each other have no order: the first goes first.
-        let next = left.iter().position(|document| !waits(document)).unwrap_or(0);
-        placed.push(left.remove(next));
-    }
-    placed
-}
-
-fn children(definition: &Definition) -> Vec<String> {
-    let mut names: Vec<_> = definition.workflows.keys().cloned().collect();
-    for step in &definition.steps {
-        if let Kind::Workflow { name, .. } = &step.kind
-            && let Some(name) = name.constant().and_then(|name| name.as_str())
-        {
-            names.push(name.to_owned());
-        }
-    }
-    names
 }

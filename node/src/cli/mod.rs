@@ -1,27 +1,58 @@
 //! The command line.
 //!
+//! Commands that need no node:
+//!
 //! - [`check`]: compiles documents and shows faults with their place
 //! - [`test`]: runs test cases with mocked tasks and skipped time
-//! - [`source`]: files as they are named on the command line
-//! - [`dev`]: a node with nothing to configure
-//! - [`print`]: everything that is printed
+//!
+//! [`dev`] is a node with nothing to configure. Commands that speak to one; what they have in common stands in
+//! [`remote`]:
+//!
+//! - [`deploy`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`cancel`], [`workers`]
+//! - [`worker`]: a worker without code
+//! - [`bench`]: measures a node
+//!
+//! What they use:
+//!
+//! - [`source`], [`order`]: files as they are named on the command line, and documents in order of registration
+//! - [`follow`], [`event`]: waiting for an end, and events as lines
+//! - [`print`], [`table`], [`json`], [`time`]: everything that is printed
 //! - [`junit`]: results of cases for other tools
 //!
-//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, which includes files that are not there.
+//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, which includes files that are not there, 3 nobody was
+//! reached or nobody knows what came of it.
 
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 
+mod bench;
+mod cancel;
 mod check;
+mod deploy;
 mod dev;
+mod event;
+mod follow;
+mod history;
+mod json;
 mod junit;
+mod list;
+mod order;
 mod print;
+mod remote;
+mod show;
 mod source;
+mod start;
+mod table;
 mod test;
+mod time;
+mod watch;
+mod worker;
+mod workers;
 
+use crate::client;
 use print::Output;
+use remote::Asks as _;
 
 /// Durable workflows that must finish, whatever fails.
 #[derive(Debug, Parser)]
@@ -36,6 +67,36 @@ enum Command {
     Check(check::Check),
     Dev(dev::Dev),
     Test(test::Test),
+    Deploy(deploy::Deploy),
+    Start(start::Start),
+    List(list::List),
+    Show(show::Show),
+    History(history::History),
+    Watch(watch::Watch),
+    Cancel(cancel::Cancel),
+    Workers(workers::Workers),
+    Worker(worker::Worker),
+    Bench(bench::Bench),
+}
+
+impl Command {
+    fn run(&self, output: &mut Output) -> Vec<Error> {
+        match self {
+            Self::Check(check) => check.run(output),
+            Self::Dev(dev) => dev.run(output),
+            Self::Test(test) => test.run(output),
+            Self::Deploy(deploy) => deploy.run(output),
+            Self::Start(start) => start.run(output),
+            Self::List(list) => list.run(output),
+            Self::Show(show) => show.run(output),
+            Self::History(history) => history.run(output),
+            Self::Watch(watch) => watch.run(output),
+            Self::Cancel(cancel) => cancel.run(output),
+            Self::Workers(workers) => workers.run(output),
+            Self::Worker(worker) => worker.run(output),
+            Self::Bench(bench) => bench.run(output),
+        }
+    }
 }
 
 /// How a command ended; the higher one counts when it ended in several ways.
@@ -44,6 +105,7 @@ enum End {
     Done = 0,
     Failed = 1,
     WrongUsage = 2,
+    Unknown = 3,
 }
 
 /// Why a command could not do its work: one sentence with a code and what to do.
@@ -53,12 +115,22 @@ enum Error {
     Source(#[from] source::Error),
     #[error("INVALID_IR: {faults} in {files}; correct them and try again")]
     Faults { faults: String, files: String },
-    #[error(
-        "NOT_IN_THIS_VERSION: `orbit {0}` is not part of version {version}; it can `check`, `dev` and `test`, \
-         see `orbit --help`",
-        version = env!("CARGO_PKG_VERSION")
-    )]
-    NotYet(&'static str),
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    #[error("NOT_COMPLETED: {id} ended as {status}{why}; `orbit history {id}` shows what happened")]
+    NotCompleted { id: String, status: String, why: String },
+    #[error("INVALID_JSON: what came from {from} cannot be used: {why}; write JSON, @FILE, or @- for stdin")]
+    Json { from: String, why: String },
+    #[error("INVALID_TASK: {0:?} is no task; write NAME, or NAME@VERSION with a version like 1.0.0")]
+    Task(String),
+    #[error("COMMAND_NOT_FOUND: there is no {0} that could be run; check its path")]
+    NoCommand(String),
+    #[error(transparent)]
+    NotMeasured(#[from] crate::bench::Error),
+    #[error("BENCH_FAILED: {0}")]
+    Bench(String),
+    #[error("SYSTEM_ERROR: {0}; see what the system lacks and try again")]
+    System(String),
     #[error("NO_CASES: {0}")]
     NoCases(String),
     #[error("CASES_FAILED: {failed} of {cases} failed; `-v` shows what happened in them")]
@@ -77,20 +149,23 @@ impl Error {
     fn end(&self) -> End {
         match self {
             Self::Source(error) if error.is_usage() => End::WrongUsage,
-            Self::NoCases(_) | Self::NotYet(_) | Self::Config(_) => End::WrongUsage,
+            Self::NoCases(_) | Self::Json { .. } | Self::Task(_) | Self::NoCommand(_) => End::WrongUsage,
+            Self::Client(client::Error::Address { .. }) | Self::Config(_) => End::WrongUsage,
+            Self::Client(error) | Self::NotMeasured(crate::bench::Error::Client(error)) if error.is_unknown() => {
+                End::Unknown
+            }
             _ => End::Failed,
         }
     }
-}
 
-/// Subcommands that the documentation speaks of and that this version does not have.
-const PLANNED: [&str; 1] = ["deploy"];
-
-/// The one of them that was called.
-fn planned(error: &clap::Error) -> Option<&'static str> {
-    match error.get(ContextKind::InvalidSubcommand)? {
-        ContextValue::String(called) => PLANNED.into_iter().find(|name| name == called),
-        _ => None,
+    /// If nobody knows what came of a call: that it was about this execution.
+    fn about(self, id: &str) -> Self {
+        match self {
+            Self::Client(client::Error::OutcomeUnknown { message, execution_id: None }) => {
+                Self::Client(client::Error::OutcomeUnknown { message, execution_id: Some(id.to_owned()) })
+            }
+            other => other,
+        }
     }
 }
 
@@ -99,21 +174,13 @@ pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            if let Some(name) = planned(&error) {
-                Output::new().error(&Error::NotYet(name));
-                return ExitCode::from(End::WrongUsage as u8);
-            }
             // Help and version go to stdout and are no errors; a closed pipe is nobody's fault.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { End::WrongUsage as u8 } else { End::Done as u8 });
         }
     };
     let mut output = Output::new();
-    let errors = match arguments.command {
-        Command::Check(check) => check.run(&mut output),
-        Command::Dev(dev) => dev.run(&mut output),
-        Command::Test(test) => test.run(&mut output),
-    };
+    let errors = arguments.command.run(&mut output);
     let mut end = errors.iter().map(Error::end).max().unwrap_or(End::Done);
     for error in &errors {
         output.error(error);

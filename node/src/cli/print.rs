@@ -38,6 +38,18 @@ impl Output {
         }
     }
 
+    /// Shows what has been printed so far to one who is watching.
+    pub(crate) fn flush(&mut self) {
+        if self.result.is_ok() {
+            self.result = self.out.flush();
+        }
+    }
+
+    /// Whether nobody reads what is printed any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.result.is_err()
+    }
+
     /// A value as JSON or YAML.
     pub(crate) fn value(&mut self, form: Form, value: &impl Serialize) {
         let text = match form {
@@ -48,13 +60,6 @@ impl Output {
             Ok(text) => self.line(text.trim_end()),
             Err(error) if self.result.is_ok() => self.result = Err(error),
             Err(_) => {}
-        }
-    }
-
-    /// What has been printed so far is seen now: the command goes on for long.
-    pub(crate) fn flush(&mut self) {
-        if self.result.is_ok() {
-            self.result = self.out.flush();
         }
     }
 

@@ -158,7 +158,7 @@ impl Server {
         let health = Served::start(listeners.health, health::router(Arc::clone(&later)), Speaks::Http, config);
         let node = RaftNode::<Production>::start(Parts {
             identity: storage.identity,
-            settings: orbit_raft::Settings::default(),
+            settings: orbit_raft::phase::tuned(orbit_raft::Settings::default()),
             log: storage.log,
             state: storage.state,
             transport: GrpcTransport,

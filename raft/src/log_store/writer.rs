@@ -15,6 +15,7 @@ use std::fmt;
 use tokio::sync::mpsc;
 
 use crate::disk::{Batch, Disk, Error, FatalHook};
+use crate::phase::{self, Phase};
 
 /// How many requests may wait.
 const QUEUE: usize = 4096;
@@ -83,6 +84,7 @@ impl<D: Disk> Writer<D> {
             batch.append(next.batch);
             saved.extend(next.saved);
         }
+        let unsynced = (!saved.is_empty()).then(|| phase::enter(Phase::Unsynced));
         if !batch.is_empty() {
             self.disk.write(batch)?;
         }
@@ -90,6 +92,7 @@ impl<D: Disk> Writer<D> {
             return Ok(());
         }
         self.disk.sync().await?;
+        drop(unsynced);
         for tell in saved {
             tell();
         }

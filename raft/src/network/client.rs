@@ -25,6 +25,7 @@ use super::link::{Answer, PeerLink};
 use super::{Error, Roster, Transport, wire};
 use crate::consensus::{Committed, RaftEntry, RaftLogId, RaftVote, Runtime, Types, entry_bytes, vote_in, vote_out};
 use crate::disk::{ImageBody, StateDisk};
+use crate::peer_clocks::PeerClocks;
 use crate::state_store::SnapshotData;
 use crate::types::{GroupId, NodeId, PeerAddress};
 
@@ -44,12 +45,13 @@ pub(crate) struct Peers<T> {
     transport: Arc<T>,
     hello: Hello,
     roster: Weak<dyn Roster>,
+    clocks: PeerClocks,
     links: Mutex<BTreeMap<NodeId, (PeerAddress, PeerLink)>>,
 }
 
 impl<T: Transport> Peers<T> {
-    pub(crate) fn new(transport: T, hello: Hello, roster: Weak<dyn Roster>) -> Self {
-        Peers { transport: Arc::new(transport), hello, roster, links: Mutex::default() }
+    pub(crate) fn new(transport: T, hello: Hello, roster: Weak<dyn Roster>, clocks: PeerClocks) -> Self {
+        Peers { transport: Arc::new(transport), hello, roster, clocks, links: Mutex::default() }
     }
 
     fn hello_to(&self, target: NodeId) -> Hello {
@@ -65,7 +67,8 @@ impl<T: Transport> Peers<T> {
             return link.clone();
         }
         let (transport, roster) = (Arc::clone(&self.transport), self.roster.clone());
-        let link = PeerLink::start::<RT, T>(transport, address.clone(), self.hello_to(target), roster);
+        let link =
+            PeerLink::start::<RT, T>(transport, address.clone(), self.hello_to(target), roster, self.clocks.clone());
         links.insert(target, (address.clone(), link.clone()));
         link
     }

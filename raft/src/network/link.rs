@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use orbit_proto::peer::{Frame, FrameBatch, FrameKind, Hello};
+use orbit_proto::peer::{ClockReply, Frame, FrameBatch, FrameKind, Hello};
 use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Error, Incoming, Pipe, Roster, Transport};
+use super::{Error, Incoming, Pipe, Roster, Transport, yield_once};
+use crate::clock::Reading;
 use crate::consensus::Runtime;
-use crate::types::{GroupId, PeerAddress};
+use crate::peer_clocks::{ASK_EVERY, PeerClocks};
+use crate::types::{GroupId, NodeId, PeerAddress};
 
 /// How many questions may wait to be sent.
 const QUEUE: usize = 1024;
@@ -51,9 +53,10 @@ impl PeerLink {
         address: PeerAddress,
         hello: Hello,
         roster: Weak<dyn Roster>,
+        clocks: PeerClocks,
     ) -> Self {
         let (questions, waiting) = mpsc::channel(QUEUE);
-        let link = Link { transport, address, hello, roster };
+        let link = Link { transport, address, hello, roster, clocks };
         drop(RT::spawn(link.run::<RT>(waiting)));
         PeerLink { questions }
     }
@@ -73,13 +76,14 @@ struct Link<T> {
     hello: Hello,
     /// Gone once the node stops.
     roster: Weak<dyn Roster>,
+    clocks: PeerClocks,
 }
 
 impl<T: Transport> Link<T> {
     async fn run<RT: Runtime>(self, mut waiting: mpsc::Receiver<Question>) {
         while let Some(first) = waiting.recv().await {
             match self.connect::<RT>().await {
-                Ok(pipe) => Connection::new(pipe).carry::<RT>(first, &mut waiting).await,
+                Ok(pipe) => Connection::new(pipe, self.peer_clock()).carry::<RT>(first, &mut waiting).await,
                 Err(error) => {
                     tracing::debug!(address = %self.address, %error, "peer not reached");
                     let mut next = Some(first);
@@ -114,6 +118,10 @@ impl<T: Transport> Link<T> {
         RT::timeout(CONNECT_TIMEOUT, greeted).await.unwrap_or_else(|_| Err(unreachable("no answer")))
     }
 
+    fn peer_clock(&self) -> PeerClock {
+        PeerClock { clocks: self.clocks.clone(), peer: NodeId(self.hello.target_node_id), asked: None }
+    }
+
     fn accept(&self, answer: Bytes) -> Result<(), Error> {
         let theirs = Hello::decode(answer).map_err(|e| Error::Protocol(e.to_string()))?;
         if theirs.cluster != self.hello.cluster {
@@ -126,8 +134,17 @@ impl<T: Transport> Link<T> {
     }
 }
 
+/// The question after the clock of the peer.
+struct PeerClock {
+    clocks: PeerClocks,
+    peer: NodeId,
+    /// The question under way, and when it was put.
+    asked: Option<(u64, Reading)>,
+}
+
 /// A connection in use.
 struct Connection {
+    clock: PeerClock,
     outgoing: mpsc::Sender<FrameBatch>,
     incoming: Incoming,
     unanswered: BTreeMap<u64, oneshot::Sender<Result<Bytes, Error>>>,
@@ -137,15 +154,18 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(pipe: Pipe) -> Self {
+    fn new(pipe: Pipe, clock: PeerClock) -> Self {
         let Pipe { outgoing, incoming } = pipe;
-        Connection { outgoing, incoming, unanswered: BTreeMap::new(), ready: Vec::new(), next_seq: 1, heard: true }
+        let unanswered = BTreeMap::new();
+        Connection { clock, outgoing, incoming, unanswered, ready: Vec::new(), next_seq: 1, heard: true }
     }
 
     /// Carries questions and answers until the connection ends. Whoever still waits then, learns that.
     async fn carry<RT: Runtime>(mut self, first: Question, waiting: &mut mpsc::Receiver<Question>) {
+        self.ask_clock();
         self.take(first, waiting);
         let outgoing = self.outgoing.clone();
+        let mut ask_clock = Box::pin(RT::sleep(ASK_EVERY));
         let mut silence = Box::pin(RT::sleep(SILENCE));
         loop {
             // Never wait for room to send without listening: the peer may be waiting for us to take its answers.
@@ -161,9 +181,16 @@ impl Connection {
                     Err(_) => return self.end(&Error::Interrupted),
                 },
                 question = waiting.recv(), if self.ready.is_empty() => match question {
-                    Some(question) => self.take(question, waiting),
+                    Some(question) => {
+                        yield_once().await;
+                        self.take(question, waiting);
+                    }
                     None => return,
                 },
+                () = &mut ask_clock => {
+                    self.ask_clock();
+                    ask_clock = Box::pin(RT::sleep(ASK_EVERY));
+                }
                 () = &mut silence => {
                     self.unanswered.retain(|_, reply| !reply.is_closed() || !self.heard);
                     if !self.heard && !self.unanswered.is_empty() {
@@ -174,6 +201,14 @@ impl Connection {
                 },
             }
         }
+    }
+
+    /// Asks for the clock of the peer. An answer that is missing is missed by nobody.
+    fn ask_clock(&mut self) {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.clock.asked = Some((seq, self.clock.clocks.read()));
+        self.ready.push(Frame { group: 0, seq, kind: FrameKind::Clock.into(), body: Bytes::new() });
     }
 
     /// Takes a question and those that wait behind it into the next message.
@@ -193,6 +228,13 @@ impl Connection {
     fn answer(&mut self, message: FrameBatch) {
         self.heard = true;
         for frame in message.frames {
+            if let Some((_, sent)) = self.clock.asked.take_if(|(seq, _)| *seq == frame.seq) {
+                // A peer that does not know the question refuses it.
+                if let (FrameKind::Reply, Ok(reply)) = (frame.kind(), ClockReply::decode(frame.body)) {
+                    self.clock.clocks.heard(self.clock.peer, sent, reply.wall_us);
+                }
+                continue;
+            }
             let Some(reply) = self.unanswered.remove(&frame.seq) else { continue };
             let answer = match frame.kind() {
                 FrameKind::Reply => Ok(frame.body),

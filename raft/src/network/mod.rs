@@ -25,6 +25,7 @@ mod stream;
 mod wire;
 
 use std::future::Future;
+use std::task::Poll;
 
 use futures::stream::BoxStream;
 use orbit_proto::peer;
@@ -44,6 +45,19 @@ pub const PROTOCOL: u32 = 1;
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// How many messages may wait on a connection.
 pub(crate) const PIPE_MESSAGES: usize = 64;
+
+/// Lets the tasks that are ready run first, so that what they send can travel in the same message.
+async fn yield_once() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
 
 /// A peer was not reached, or said no.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -13,11 +13,12 @@ use orbit_proto::store;
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::{Error, Incoming, PROTOCOL, Roster, wire};
+use super::{Error, Incoming, PROTOCOL, Roster, wire, yield_once};
 use crate::consensus::{vote_in, vote_out};
 use crate::disk::{ImageBody, ImageWriter, StateDisk};
 use crate::group::Raft;
 use crate::node::Environment;
+use crate::peer_clocks::PeerClocks;
 use crate::state_store::{SnapshotData, machine_meta};
 use crate::types::{GroupId, NodeId};
 
@@ -37,6 +38,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Answers the peers of a node, for all its groups.
 pub struct PeerServer<E: Environment> {
     hello: Hello,
+    clocks: PeerClocks,
     /// What connections reach through this. A server may outlive its node, held by connections that have not noticed
     /// yet, so the node takes it away when it stops.
     open: RwLock<Option<Open<E>>>,
@@ -68,9 +70,9 @@ fn replied(frame: &Frame, body: Bytes) -> Frame {
 }
 
 impl<E: Environment> PeerServer<E> {
-    pub(crate) fn new(hello: Hello, state: E::StateDisk, roster: Arc<dyn Roster>) -> Self {
+    pub(crate) fn new(hello: Hello, state: E::StateDisk, roster: Arc<dyn Roster>, clocks: PeerClocks) -> Self {
         let open = RwLock::new(Some(Open { groups: BTreeMap::new(), state, roster }));
-        PeerServer { hello, open, closing: watch::Sender::new(false) }
+        PeerServer { hello, clocks, open, closing: watch::Sender::new(false) }
     }
 
     pub(crate) fn add(&self, group: GroupId, port: Port<E>) {
@@ -202,8 +204,14 @@ impl<E: Environment> PeerServer<E> {
 
 /// Frames that were answered together go out together.
 async fn send_replies(mut waiting: mpsc::Receiver<Frame>, outgoing: mpsc::Sender<FrameBatch>) {
-    let mut frames = Vec::new();
-    while waiting.recv_many(&mut frames, BATCH_FRAMES).await > 0 {
+    let mut frames = Vec::with_capacity(1);
+    while waiting.recv_many(&mut frames, 1).await > 0 {
+        yield_once().await;
+        while frames.len() < BATCH_FRAMES
+            && let Ok(frame) = waiting.try_recv()
+        {
+            frames.push(frame);
+        }
         if outgoing.send(FrameBatch { frames: std::mem::take(&mut frames) }).await.is_err() {
             return;
         }
@@ -223,6 +231,11 @@ impl<E: Environment> Session<E> {
         let question = Frame { body: Bytes::new(), ..frame };
         let taken = match frame.kind() {
             FrameKind::Append => self.append(frame),
+            FrameKind::Clock => {
+                let body = wire::clock_out(self.server.clocks.read());
+                let _ = self.replies.send(replied(&question, body)).await;
+                return;
+            }
             FrameKind::Vote | FrameKind::PreVote | FrameKind::Transfer => self.spawn(frame),
             other => Err(Error::Protocol(format!("{} is no question", other.as_str_name()))),
         };

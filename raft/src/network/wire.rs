@@ -9,6 +9,7 @@ use orbit_proto::{peer, store};
 use prost::Message;
 
 use super::Error;
+use crate::clock::{Reading, micros};
 use crate::consensus::{
     RaftEntry, RaftLogId, RaftVote, Runtime, Types, entry_in, entry_out, log_id_in, log_id_out, vote_in, vote_out,
 };
@@ -21,6 +22,11 @@ fn missing(what: &str) -> Error {
 /// Reads a message.
 pub(super) fn read<M: Message + Default>(body: Bytes) -> Result<M, Error> {
     M::decode(body).map_err(|e| Error::Protocol(e.to_string()))
+}
+
+/// What the wall clock of this node says.
+pub(super) fn clock_out(now: Reading) -> Bytes {
+    peer::ClockReply { wall_us: micros(now.wall) }.encode_to_vec().into()
 }
 
 fn vote(vote: Option<store::Vote>) -> Result<RaftVote, Error> {

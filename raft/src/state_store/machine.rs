@@ -12,13 +12,14 @@ use orbit_proto::store;
 use super::part::Round;
 use super::read::Reader;
 use super::{Error, key};
-use crate::clock::{Clock, GroupClock};
+use crate::clock::GroupClock;
 use crate::consensus::{
     Committed, RaftEntry, RaftLogId, RaftStoredMembership, Reply, Runtime, SnapshotMeta, Types, log_id_in, log_id_out,
     membership_in, membership_out,
 };
 use crate::disk::{FatalHook, FrozenRows, StateDisk};
 use crate::log_store::key::{decode, encode};
+use crate::phase::{self, Phase};
 use crate::types::{GroupId, NodeId, PeerAddress};
 
 /// About how many bytes of entries one batch holds at most.
@@ -27,15 +28,15 @@ const BATCH_BYTES: usize = 4 << 20;
 const BATCH_ENTRIES: usize = 1024;
 
 /// The state of one group.
-pub(crate) struct StateMachine<D, C> {
+pub(crate) struct StateMachine<D> {
     group: GroupId,
     disk: D,
-    clock: Arc<GroupClock<C>>,
+    clock: Arc<GroupClock>,
     fatal: FatalHook,
     applied: store::Applied,
 }
 
-impl<D, C> fmt::Debug for StateMachine<D, C> {
+impl<D> fmt::Debug for StateMachine<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StateMachine").field("group", &self.group).field("applied", &self.applied).finish()
     }
@@ -94,9 +95,10 @@ async fn freeze<D: StateDisk>(group: GroupId, disk: &D) -> Result<RaftSnapshot<D
 
 type RaftSnapshot<D> = Snapshot<Committed, NodeId, PeerAddress, SnapshotData<D>>;
 
-impl<D: StateDisk, C: Clock> StateMachine<D, C> {
-    pub(crate) fn load(group: GroupId, disk: D, clock: Arc<GroupClock<C>>, fatal: FatalHook) -> Result<Self, Error> {
+impl<D: StateDisk> StateMachine<D> {
+    pub(crate) fn load(group: GroupId, disk: D, clock: Arc<GroupClock>, fatal: FatalHook) -> Result<Self, Error> {
         let applied = disk.read(|view| Reader::new(group, view).record())?;
+        note_members(&clock, &applied);
         Ok(StateMachine { group, disk, clock, fatal, applied })
     }
 
@@ -124,6 +126,7 @@ impl<D: StateDisk, C: Clock> StateMachine<D, C> {
         batch.put(key::applied(self.group), encode(&applied));
         self.disk.write(batch)?;
         self.clock.observe(applied.time_ms);
+        note_members(&self.clock, &applied);
         self.applied = applied;
         Ok(replies)
     }
@@ -136,6 +139,7 @@ impl<D: StateDisk, C: Clock> StateMachine<D, C> {
             return Err(Error::WrongSnapshot(format!("it is {applied:?}, announced was {meta}")));
         }
         self.clock.observe(applied.time_ms);
+        note_members(&self.clock, &applied);
         self.applied = applied;
         Ok(())
     }
@@ -147,12 +151,17 @@ impl<D: StateDisk, C: Clock> StateMachine<D, C> {
     }
 }
 
+/// The clock asks those who are members.
+fn note_members(clock: &GroupClock, applied: &store::Applied) {
+    clock.set_members(applied.membership.as_ref().map_or(0, |membership| membership.members.len()));
+}
+
 fn stored_membership(applied: &store::Applied) -> Result<RaftStoredMembership, Error> {
     let membership = applied.membership.clone().map(membership_in).transpose()?.unwrap_or_default();
     Ok(RaftStoredMembership::new(applied.membership_log_id.map(log_id_in), membership))
 }
 
-impl<RT: Runtime, D: StateDisk, C: Clock> RaftStateMachine<Types<RT>> for StateMachine<D, C> {
+impl<RT: Runtime, D: StateDisk> RaftStateMachine<Types<RT>> for StateMachine<D> {
     type SnapshotData = SnapshotData<D>;
     type SnapshotBuilder = Builder<D>;
 
@@ -211,6 +220,7 @@ impl<RT: Runtime, D: StateDisk> RaftSnapshotBuilder<Types<RT>> for Builder<D> {
     type SnapshotData = SnapshotData<D>;
 
     async fn build_snapshot(&mut self) -> Result<RaftSnapshot<D>, io::Error> {
+        let _during = phase::enter(Phase::Snapshot(self.group));
         let frozen = freeze(self.group, &self.disk).await?;
         // First durable, then reported: the log is purged on the strength of the report.
         if let Err(error) = self.disk.make_durable().await {

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -76,16 +76,27 @@ impl Disk for SimDisk {
     }
 }
 
-/// Simulated time, with a wall clock that is off by a constant.
-#[derive(Debug, Clone, Copy)]
+/// Simulated time, with a wall clock that is ahead of it and may be set.
+#[derive(Debug, Clone, Default)]
 pub struct SimClock {
-    pub ahead: Duration,
+    ahead_ms: Arc<AtomicU64>,
+}
+
+impl SimClock {
+    pub fn ahead(ms: u64) -> SimClock {
+        SimClock { ahead_ms: Arc::new(ms.into()) }
+    }
+
+    pub fn jump(&self, ms: u64) {
+        self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
+    }
 }
 
 impl Clock for SimClock {
     fn read(&self) -> Reading {
         let monotonic = turmoil::sim_elapsed().unwrap_or_default();
-        Reading { monotonic, wall: Duration::from_secs(1_700_000_000) + self.ahead + monotonic }
+        let ahead = Duration::from_millis(self.ahead_ms.load(Ordering::Relaxed));
+        Reading { monotonic, wall: Duration::from_secs(1_700_000_000) + ahead + monotonic }
     }
 }
 
@@ -115,6 +126,7 @@ pub fn network(seed: u64) -> turmoil::Sim<'static> {
 pub async fn start(
     index: usize,
     disks: Disks,
+    clock: SimClock,
     settings: Settings,
     fatal: FatalHook,
 ) -> Result<(RaftNode<Simulated>, Group<Simulated>), Box<dyn std::error::Error>> {
@@ -124,7 +136,7 @@ pub async fn start(
         log: disks.log,
         state: disks.state,
         transport: StreamTransport::new(connect as Connect),
-        clock: SimClock { ahead: Duration::from_millis(200 * index as u64) },
+        clock,
         fatal,
     };
     let node = RaftNode::start(parts).await?;

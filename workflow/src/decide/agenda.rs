@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::close::Settling;
-use super::events;
 use super::place::{Node, Place};
 use super::undo::Undoing;
+use super::waiting::Waiting;
 use super::{Facts, Next, Role, Walk, Walked};
 use crate::event::{Event, Recorded};
 use crate::key::{self, COMPENSATE, DEADLINE, GRACE, Key};
@@ -16,14 +16,25 @@ use crate::state::{Execution, Status};
 pub struct Agenda {
     nodes: BTreeMap<Place, Node>,
     memo: Memo,
+    visited: u64,
 }
 
-/// What closings have worked out so far, so that each of their events costs little. Volatile as well: built again from
+/// What deciding has cost so far, in steps that do not depend on the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Nodes that were visited.
+    pub visited: u64,
+    /// How often a wait was asked about a signal.
+    pub asked: u64,
+}
+
+/// What closings and waits have worked out so far, so that each of their events costs little. Volatile as well: built again from
 /// the state when it is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     pub settling: HashMap<Key, Settling>,
     pub undoing: HashMap<Key, Undoing>,
+    pub waiting: Waiting,
 }
 
 impl Agenda {
@@ -36,6 +47,7 @@ impl Agenda {
         }
         while let Some((place, node)) = self.nodes.first_key_value() {
             let (place, node) = (place.clone(), node.clone());
+            self.visited += 1;
             let mut walk = Walk { facts, memo: &mut self.memo };
             match walk.visit(&node) {
                 Err(Next(event)) => return Some(*event),
@@ -56,23 +68,27 @@ impl Agenda {
         self.nodes.is_empty()
     }
 
+    /// What it has cost so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        Work { visited: self.visited, asked: self.memo.waiting.asked() }
+    }
+
     /// Puts everything on the agenda that `recorded` can reach; `facts` already contains it.
     pub fn note(&mut self, facts: &Facts<'_>, recorded: &Recorded) {
         self.memo.note(facts.state, &recorded.event);
+        for wait in self.memo.waiting.note(facts, recorded) {
+            self.add(facts, Node::of(&wait));
+        }
         match &recorded.event {
             Event::WorkflowStarted(_) | Event::WorkflowResumed(_) | Event::WorkflowRedriven(_) => {
-                self.memo = Memo::default();
+                self.memo.settling.clear();
+                self.memo.undoing.clear();
                 self.add_everything(facts);
             }
-            Event::SignalReceived(_) => {
+            Event::SignalReceived(_) | Event::CancelRequested(_) | Event::WorkflowTimeoutReached(_) => {
                 self.add(facts, Node::Root);
-                self.add_waits(facts);
             }
-            Event::SignalConsumed(e) => {
-                self.add_around(facts, &e.step);
-                self.add_waits(facts);
-            }
-            Event::CancelRequested(_) | Event::WorkflowTimeoutReached(_) => self.add(facts, Node::Root),
             Event::CompensationFailed(e) => self.add_undo(facts, &e.step),
             Event::HandlerStarted(e) => self.add_block(facts, &e.step),
             Event::HandlerFinished(_) => {
@@ -106,6 +122,7 @@ impl Agenda {
 
     /// Everything that is open: for the start, after a pause, and when nothing is known.
     pub fn add_everything(&mut self, facts: &Facts<'_>) {
+        self.memo.waiting.forget();
         self.add_block(facts, "");
         self.add(facts, Node::End);
         for (handler, _) in facts.state.handlers.iter().filter(|(_, handler)| !handler.done) {
@@ -163,15 +180,6 @@ impl Agenda {
     fn add_event_handlers(&mut self, facts: &Facts<'_>) {
         for (handler, _) in facts.state.handlers.iter().filter(|(_, handler)| !handler.done) {
             self.add(facts, Node::of(handler));
-        }
-    }
-
-    /// Waits that are open: a signal may be for any of them.
-    fn add_waits(&mut self, facts: &Facts<'_>) {
-        for (key, unit) in facts.state.units.iter() {
-            if unit.status == Status::Open && facts.step(key).is_some_and(events::is_wait) {
-                self.add(facts, Node::of(key));
-            }
         }
     }
 

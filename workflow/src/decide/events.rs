@@ -1,14 +1,8 @@
-//! Events that several rules write, and small questions about steps.
+//! Events that several rules write.
 
-use crate::definition::{Kind, Step};
 use crate::event::{CloseReason, Event, StepClosing, StepOpened, StepSucceeded, TaskError, TimerStarted};
 use crate::key::Key;
 use crate::value::Payload;
-
-/// Whether `step` waits for signals.
-pub(super) fn is_wait(step: &Step) -> bool {
-    matches!(step.kind, Kind::Await(_))
-}
 
 /// Closes `key` well.
 pub(super) fn closing_well(key: &str, reason: CloseReason, output: Option<Payload>) -> Event {

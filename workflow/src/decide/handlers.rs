@@ -7,17 +7,14 @@ use crate::key::{Key, ROOT};
 
 impl Walk<'_> {
     /// A signal with a handler starts an instance of it, unless the root is closing.
-    pub(super) fn start_event_handlers(&self) -> Walked {
-        if self.definition.handlers.event.is_empty() {
+    pub(super) fn start_event_handlers(&mut self) -> Walked {
+        let facts = self.facts;
+        let seq = self.memo.waiting.oldest_of(&facts, facts.definition.handlers.event.keys());
+        let Some((seq, signal)) = seq.and_then(|seq| Some((seq, facts.state.signals.get(&seq)?))) else {
             return Ok(());
-        }
-        for (seq, signal) in self.state.signals.iter() {
-            if signal.taken_by.is_none() && self.definition.handlers.event.contains_key(&signal.signal) {
-                let step = Key::from(format!("on:event:{}@{seq}", signal.signal));
-                return next(HandlerStarted { step, event: Some(signal.payload.clone()), failure: None });
-            }
-        }
-        Ok(())
+        };
+        let step = Key::from(format!("on:event:{}@{seq}", signal.signal));
+        next(HandlerStarted { step, event: Some(signal.payload.clone()), failure: None })
     }
 
     /// A bad end of the root closes running event handlers; a good end waits for them.

@@ -2,11 +2,11 @@
 
 use super::events::{opened, succeeded, timer};
 use super::step::or_fail;
-use super::{Facts, Walk, Walked, next};
-use crate::definition::{Await, Kind, OnExpiry};
+use super::{Walk, Walked, next};
+use crate::definition::{Await, OnExpiry};
 use crate::event::{SignalConsumed, TaskError};
-use crate::key::{self, Key};
-use crate::state::{Signal, Status, Taken, Unit};
+use crate::key::Key;
+use crate::state::{Taken, Unit};
 use crate::value::{Payload, Value};
 
 impl Walk<'_> {
@@ -25,7 +25,8 @@ impl Walk<'_> {
                 }
             }
         }
-        if let Some(signal_seq) = self.oldest_for(key, unit, wait) {
+        let facts = self.facts;
+        if let Some(signal_seq) = self.memo.waiting.signal_for(&facts, key) {
             return next(SignalConsumed { step: key.clone(), signal_seq });
         }
         if self.state.timer_fired(key) {
@@ -45,38 +46,6 @@ impl Walk<'_> {
         }
         let error = TaskError::permanent("AWAIT_TIMEOUT", format!("no {}", wait.signals.join(" or ")));
         self.unit_fails(key, &error)
-    }
-}
-
-impl Facts<'_> {
-    fn oldest_for(&self, key: &str, unit: &Unit, wait: &Await) -> Option<u64> {
-        let for_us = |(_, signal): &(&u64, &Signal)| {
-            signal.taken_by.is_none()
-                && wait.signals.contains(&signal.signal)
-                && !self.older_wait_wants(key, unit, signal)
-                && self.wants(key, wait, signal)
-        };
-        self.state.signals.iter().find(for_us).map(|(seq, _)| *seq)
-    }
-
-    fn wants(&self, key: &str, wait: &Await, signal: &Signal) -> bool {
-        let Some(accept) = &wait.accept else { return true };
-        let scope = self.scope(key).with("signal", signal.signal.as_str());
-        self.matches(accept, &scope.with("payload", signal.payload.value()))
-    }
-
-    /// Does a wait that was opened before this one want the signal too?
-    fn older_wait_wants(&self, key: &str, unit: &Unit, signal: &Signal) -> bool {
-        self.state.units.iter().any(|(other, row)| {
-            if row.since >= unit.since || row.status != Status::Open || key::is_undo(other) || &**other == key {
-                return false;
-            }
-            let Some(Kind::Await(wait)) = self.step(other).map(|step| &step.kind) else { return false };
-            self.role(other) == super::Role::Await
-                && !self.is_stopped(other)
-                && wait.signals.contains(&signal.signal)
-                && self.wants(other, wait, signal)
-        })
     }
 }
 

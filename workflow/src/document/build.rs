@@ -74,8 +74,10 @@ impl Definition {
             handlers,
             by_id: builder.by_id,
             watches_elsewhere: false,
+            waits_watch_elsewhere: false,
         };
         definition.watches_elsewhere = super::watches::watches_elsewhere(&definition);
+        definition.waits_watch_elsewhere = super::watches::waits_watch_elsewhere(&definition);
         Ok(definition)
     }
 }

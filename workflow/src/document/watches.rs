@@ -2,17 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use crate::definition::{Block, Definition, Kind, StepIndex};
+use crate::definition::{Block, Definition, Kind, Step, StepIndex};
 use crate::expression::Expression;
 
 /// See [`Definition::watches_elsewhere`].
 pub(super) fn watches_elsewhere(definition: &Definition) -> bool {
-    let root_ids = definition.root.steps.iter().map(|&index| definition.step(index).id.as_str());
-    let watcher = Watcher { definition, root_ids: root_ids.collect() };
+    let watcher = Watcher::of(definition);
     let handlers = &definition.handlers;
     let ends = [&handlers.failure, &handlers.cancel, &handlers.timeout, &handlers.exit];
     let handlers = ends.into_iter().flatten().chain(handlers.event.values());
     watcher.block(&definition.root, Side::Root) || handlers.into_iter().any(|block| watcher.block(block, Side::Handler))
+}
+
+/// See [`Definition::waits_watch_elsewhere`]. In a handler it is enough to name a step of the root.
+pub(super) fn waits_watch_elsewhere(definition: &Definition) -> bool {
+    let watcher = Watcher::of(definition);
+    definition.steps.iter().any(|step| match &step.kind {
+        Kind::Await(wait) => {
+            let side = if watcher.is_in_root(step) { Side::Root } else { Side::Handler };
+            watcher.reads(wait.accept.as_ref(), side)
+        }
+        _ => false,
+    })
 }
 
 /// Whose steps a condition stands among.
@@ -27,7 +38,20 @@ struct Watcher<'a> {
     root_ids: BTreeSet<&'a str>,
 }
 
-impl Watcher<'_> {
+impl<'a> Watcher<'a> {
+    fn of(definition: &'a Definition) -> Self {
+        let root_ids = definition.root.steps.iter().map(|&index| definition.step(index).id.as_str());
+        Watcher { definition, root_ids: root_ids.collect() }
+    }
+
+    fn is_in_root(&self, step: &Step) -> bool {
+        let mut top = step;
+        while let Some(parent) = top.parent {
+            top = self.definition.step(parent);
+        }
+        self.root_ids.contains(top.id.as_str())
+    }
+
     fn block(&self, block: &Block, side: Side) -> bool {
         let own = |id: &str| block.steps.iter().any(|&step| self.definition.step(step).id == id);
         self.reads(block.done_when.as_ref(), side)

@@ -83,21 +83,6 @@ async fn a_dropped_poll_takes_back_what_it_had_and_its_slots() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_could_not_be_written_is_taken_back_at_once() {
-    let (desk, [shard]) = desk([1]);
-    let session = register(&desk, "w", &["pay"]);
-    let mut waiting = poll(&desk, &session, 1);
-    let token = hand_over(&desk, &shard, "1/a", 1);
-    assert_eq!(waiting.next(Instant::now()).await.len(), 1);
-    drop(waiting);
-    assert_eq!(shard.lost(), [], "it went out");
-    desk.not_written(std::slice::from_ref(&token));
-    desk.not_written(std::slice::from_ref(&token));
-    assert_eq!(shard.lost(), [(token, UncertainReason::NotReceived)], "once");
-    assert_no_hand_over(&desk);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_task_that_is_over_before_the_answer_does_not_go_out() {
     let (desk, [shard]) = desk([1]);
     let session = register(&desk, "w", &["pay"]);

@@ -62,6 +62,7 @@ impl World {
             *credit = credit.checked_sub(1).expect("a slot was used twice");
             self.workers[worker].hand.insert(token.clone(), false);
         }
+        self.check_slots(worker);
         if receipts {
             let known = self.desk.lock().sessions.find(&format!("s{worker}")).is_some();
             self.workers[worker].stream.as_ref().unwrap().received(&tokens);
@@ -73,6 +74,15 @@ impl World {
             if known {
                 self.seen(worker);
             }
+        }
+    }
+
+    /// Of a stream that has been read to its end, every slot that was not used is idle or reserved.
+    fn check_slots(&self, worker: usize) {
+        let state = self.desk.lock();
+        let session = state.sessions.find(&format!("s{worker}")).and_then(|no| state.sessions.get(no));
+        if let Some(outlet) = session.and_then(|session| session.stream).map(|id| &state.outlets[&id]) {
+            assert_eq!(outlet.idle + outlet.reserved, self.workers[worker].credit as usize, "slots got lost");
         }
     }
 

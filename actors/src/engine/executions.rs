@@ -1,0 +1,167 @@
+//! Executions: starting, finding, reading, waiting, cancelling.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orbit_raft::Environment;
+use tokio::time::Instant;
+use workflow::state::RunStatus;
+use workflow::value::Payload;
+
+use super::{Engine, Running, valid_id};
+use crate::api::{
+    ExecutionPage, ExecutionState, HistoryPage, ListExecutions, RunSummary, StartExecution, Started, UnitPage,
+};
+use crate::error::Result;
+use crate::execution::What;
+use crate::execution::ask::Start;
+use crate::failure::of_read;
+use crate::read;
+
+impl<E: Environment> Engine<E> {
+    /// Starts an execution. With an id it may be repeated.
+    ///
+    /// # Errors
+    /// `WORKFLOW_NOT_FOUND`, `INVALID_INPUT`, `INVALID_EXECUTION_ID`, `EXECUTION_EXISTS`, `OVERLOADED`.
+    pub async fn start(&self, mut request: StartExecution) -> Result<Started> {
+        let running = self.running()?;
+        let definition = running.definitions.resolve(&request.workflow, request.version.as_deref()).await?;
+        let id = match request.execution_id.take() {
+            Some(id) => valid_id(id)?,
+            None => self.new_id(&running),
+        };
+        let start = Box::new(Start { request, definition });
+        self.ask(&running, &id, |reply| What::Start(start, reply)).await
+    }
+
+    /// An id that sorts by time.
+    pub(super) fn new_id(&self, running: &Running<E>) -> String {
+        let now_ms = running.shards.first().map_or(0, |shard| shard.context.group.now_ms());
+        let dice = (self.0.settings.dice.0)();
+        let mut random = [0; 10];
+        random.copy_from_slice(&dice[..10]);
+        uuid::Builder::from_unix_timestamp_millis(now_ms, &random).into_uuid().to_string()
+    }
+
+    /// A page of executions, newest first.
+    ///
+    /// # Errors
+    /// `INVALID_REQUEST` for a cursor of another list.
+    pub async fn list(&self, request: ListExecutions) -> Result<ExecutionPage> {
+        let running = self.running()?;
+        let groups = self.all_groups(&running).await?;
+        let as_of_ms = groups.iter().map(|group| group.now_ms()).min().unwrap_or(0);
+        let summarize = |id: &str| {
+            let group = &running.shard(id).context.group;
+            read::summary(id, &read::load(group, id, None, "\u{10ffff}", None)?)
+        };
+        let (executions, next_cursor) = read::page(groups.iter(), &request, summarize)?;
+        Ok(ExecutionPage { executions, next_cursor, as_of_ms })
+    }
+
+    /// How many executions there are, and whether there may be more.
+    ///
+    /// # Errors
+    /// As of all reads.
+    pub async fn count(&self, request: ListExecutions) -> Result<(u64, bool)> {
+        let groups = self.all_groups(&*self.running()?).await?;
+        read::count(groups.iter(), &request)
+    }
+
+    async fn all_groups(&self, running: &Running<E>) -> Result<Vec<orbit_raft::Group<E>>> {
+        let groups: Vec<_> = running.shards.iter().map(|shard| shard.context.group.clone()).collect();
+        let reads = groups.iter().map(|group| group.read_index());
+        futures::future::try_join_all(reads).await.map_err(|error| of_read(&error))?;
+        Ok(groups)
+    }
+
+    /// The state of a run; without a number of the newest.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn show(&self, id: &str, run: Option<u32>) -> Result<ExecutionState> {
+        let shard = self.read(id).await?;
+        let group = &shard.context.group;
+        let seen = read::load(group, id, run, "", None)?;
+        read::show(id, &seen, || read::units_total(group, id, seen.run))
+    }
+
+    /// A page of units whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn units(&self, id: &str, run: Option<u32>, prefix: &str, cursor: Option<&str>) -> Result<UnitPage> {
+        let shard = self.read(id).await?;
+        Ok(read::units(&read::load(&shard.context.group, id, run, prefix, cursor)?))
+    }
+
+    /// The input alone.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn input(&self, id: &str, run: Option<u32>) -> Result<Payload> {
+        let shard = self.read(id).await?;
+        read::payload_of(&shard.context.group, id, run, |state| state.head.input.clone())
+    }
+
+    /// The output alone; null while there is none.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn output(&self, id: &str, run: Option<u32>) -> Result<Payload> {
+        let shard = self.read(id).await?;
+        read::payload_of(&shard.context.group, id, run, |state| state.head.output.clone())
+    }
+
+    /// Events from `from` on, as many as are wanted and fit into an answer.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn history(&self, id: &str, run: Option<u32>, from: u64, limit: usize) -> Result<HistoryPage> {
+        let shard = self.read(id).await?;
+        let group = &shard.context.group;
+        let run = read::run_number(group, id, run)?;
+        read::history(group, id, run, from, limit)
+    }
+
+    /// All runs of an execution, oldest first.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn runs(&self, id: &str) -> Result<Vec<RunSummary>> {
+        let shard = self.read(id).await?;
+        read::runs(&shard.context.group, id)
+    }
+
+    /// The state as soon as the execution is over, or at the time-out. Follows runs.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn wait(&self, id: &str, timeout: Duration) -> Result<ExecutionState> {
+        let until = Instant::now() + timeout;
+        let key: Arc<str> = Arc::from(id);
+        loop {
+            let shard = self.read(id).await?;
+            let mut waiter = shard.context.waiters.wait(&key);
+            let group = &shard.context.group;
+            let seen = read::load(group, id, None, "", None)?;
+            let over = !matches!(seen.state.head.status, RunStatus::Running | RunStatus::Continued);
+            if over || Instant::now() >= until {
+                return read::show(id, &seen, || read::units_total(group, id, seen.run));
+            }
+            // At the time-out the state is read once more.
+            let _ = tokio::time::timeout_at(until, waiter.woken()).await;
+        }
+    }
+
+    /// Asks an execution to stop and undo what it did.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `EXECUTION_FINISHED`.
+    pub async fn cancel(&self, id: &str, reason: &str, force: bool) -> Result<ExecutionState> {
+        let running = self.running()?;
+        let reason = reason.to_owned();
+        self.ask(&running, &valid_id(id.to_owned())?, |reply| What::Cancel { reason, force, reply }).await?;
+        self.show(id, None).await
+    }
+}

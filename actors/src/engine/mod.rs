@@ -1,0 +1,336 @@
+//! A node's engine: every operation, whichever surface it came through.
+//!
+//! - `definitions`, `executions`, `workers`: the operations
+//! - here: how it begins and ends, and the way of an ask to its execution
+
+mod definitions;
+mod executions;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use orbit_raft::node::StillOpen;
+use orbit_raft::{Environment, Leadership, PeerAddress, RaftNode};
+use ractor::{Actor, ActorRef};
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::api::ShardHealth;
+use crate::definitions::Definitions;
+pub use crate::desk::Connection;
+use crate::desk::{Desk, DeskSettings};
+use crate::error::{Code, Error, Result};
+use crate::execution::{Reply, What};
+use crate::failure::{of_read, of_storage, outcome_unknown};
+use crate::found;
+use crate::shard::{Context, Dice, ShardMsg, shard_of};
+use crate::supervisor::{Shard, Supervisor};
+
+/// How an engine is tuned.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many shards a new cluster gets; an old one keeps what it has.
+    pub shards: u16,
+    /// How often workers send heartbeats.
+    pub heartbeat_interval: Duration,
+    /// After how long a silence a session is lost.
+    pub session_timeout: Duration,
+    /// Without a receipt for this long a task is taken back.
+    pub receipt_timeout: Duration,
+    /// How many executions are kept awake per shard.
+    pub alive_max: usize,
+    /// … and about how many bytes they may have.
+    pub alive_bytes_max: usize,
+    /// How many commands wait per shard before calls are refused with `OVERLOADED`.
+    pub in_flight_max: usize,
+    /// How long a call waits for a shard that has no leader.
+    pub leader_timeout: Duration,
+    /// Where randomness comes from.
+    pub dice: Dice,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            shards: 16,
+            heartbeat_interval: Duration::from_secs(5),
+            session_timeout: Duration::from_secs(30),
+            receipt_timeout: Duration::from_secs(2),
+            alive_max: 1_250,
+            alive_bytes_max: 16 << 20,
+            in_flight_max: 4_096,
+            leader_timeout: Duration::from_secs(5),
+            dice: Dice::default(),
+        }
+    }
+}
+
+/// Tasks that wait, per queue and shard, are kept in memory up to this many.
+const WINDOW_MAX: usize = 1_000;
+/// How often the desk looks at its time-outs at least.
+const TICK: Duration = Duration::from_millis(200);
+/// The longest id of an execution.
+const ID_MAX: usize = 200;
+
+/// A clone is another handle to the same engine.
+pub struct Engine<E: Environment>(Arc<Inner<E>>);
+
+struct Inner<E: Environment> {
+    node: Mutex<Option<RaftNode<E>>>,
+    /// Gone once the engine is shut down.
+    running: RwLock<Option<Arc<Running<E>>>>,
+    settings: Settings,
+    ready: watch::Sender<bool>,
+}
+
+/// Everything that ends with the engine.
+struct Running<E: Environment> {
+    desk: Desk,
+    definitions: Definitions<E>,
+    shards: Vec<Arc<Shard<E>>>,
+    supervisor: ActorRef<()>,
+    ticker: JoinHandle<()>,
+    /// Holds the groups until each shard has had a leader, which may never be.
+    readying: JoinHandle<()>,
+}
+
+impl<E: Environment> Drop for Running<E> {
+    fn drop(&mut self) {
+        self.ticker.abort();
+        self.readying.abort();
+    }
+}
+
+impl<E: Environment> Clone for Engine<E> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<E: Environment> fmt::Debug for Engine<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Engine")
+    }
+}
+
+impl<E: Environment> Engine<E> {
+    /// Opens the groups of a node: the one above the shards, and the shards. With `create` a cluster of this one node,
+    /// which its peers would reach there, is made first if there is none.
+    ///
+    /// # Errors
+    /// The groups do not open, or there is no cluster.
+    pub async fn open(node: RaftNode<E>, settings: Settings, create: Option<PeerAddress>) -> Result<Self> {
+        let founded = found::open(&node, &settings, create).await?;
+        let desk = Desk::new(DeskSettings {
+            heartbeat_interval: settings.heartbeat_interval,
+            session_timeout: settings.session_timeout,
+            receipt_timeout: settings.receipt_timeout,
+            window_max: WINDOW_MAX,
+        });
+        let definitions = Definitions::new(founded.meta);
+        // The number of shards is a u16.
+        let count = founded.shards.len() as u16;
+        let shard = |(number, group): (usize, orbit_raft::Group<E>)| {
+            let (number, desk, definitions) = ((number as u16, count), desk.clone(), definitions.clone());
+            let context = Context::new(number, group, desk, definitions, settings.dice, settings.in_flight_max);
+            Arc::new(Shard {
+                context: Arc::new(context),
+                actor: watch::Sender::new(None),
+                leads: watch::Sender::new(false),
+                alive_max: settings.alive_max,
+                alive_bytes_max: settings.alive_bytes_max,
+            })
+        };
+        let shards: Vec<_> = founded.shards.into_iter().enumerate().map(shard).collect();
+        let spawned = Actor::spawn(None, Supervisor::<E>::default(), shards.clone()).await;
+        let (supervisor, _) = spawned.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
+        let ticker = tokio::spawn(tick(desk.clone()));
+        let ready = watch::Sender::new(false);
+        let readying = tokio::spawn(become_ready(shards.clone(), ready.clone()));
+        let running = Running { desk, definitions, shards, supervisor, ticker, readying };
+        let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
+        Ok(Self(Arc::new(Inner { node, running, settings, ready })))
+    }
+
+    /// Becomes true once every shard may decide; reads and writes before wait for it.
+    pub fn ready(&self) -> watch::Receiver<bool> {
+        self.0.ready.subscribe()
+    }
+
+    /// Takes no new polls and tells streams to go elsewhere; what is under way goes on.
+    pub fn drain(&self) {
+        if let Ok(running) = self.running() {
+            running.desk.drain();
+        }
+    }
+
+    /// Stops everything and closes the data. What is under way ends with an unknown outcome.
+    ///
+    /// # Errors
+    /// Something still holds the data open: end the process by [`orbit_raft::disk::end_process`].
+    pub async fn shutdown(&self) -> Result<(), StillOpen> {
+        self.drain();
+        let running = self.0.running.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(running) = running {
+            self.0.ready.send_replace(false);
+            for shard in &running.shards {
+                let actor = shard.actor.borrow().clone();
+                if let Some(actor) = actor {
+                    // One that has stopped already is as good.
+                    let _ = actor.stop_and_wait(None, Some(Duration::from_secs(5))).await;
+                }
+            }
+            let _ = running.supervisor.stop_and_wait(None, Some(Duration::from_secs(5))).await;
+        }
+        match self.0.node.lock().await.take() {
+            Some(node) => node.shutdown().await,
+            None => Ok(()),
+        }
+    }
+
+    fn running(&self) -> Result<Arc<Running<E>>> {
+        let running = self.0.running.read().unwrap_or_else(PoisonError::into_inner).clone();
+        running.ok_or_else(|| Error::new(Code::NoLeader, "this node is going away; ask another one"))
+    }
+
+    // ---- the node
+
+    /// Where the shards stand.
+    pub fn shards(&self) -> Vec<ShardHealth> {
+        let Ok(running) = self.running() else { return Vec::new() };
+        let health = |shard: &Arc<Shard<E>>| {
+            let (status, leadership) = (shard.context.group.status(), *shard.context.group.leadership().borrow());
+            let applied = status.applied.map_or(0, |id| id.index);
+            ShardHealth {
+                id: shard.context.shard,
+                role: match leadership {
+                    Leadership::Leader { .. } => "leader",
+                    Leadership::Follower { .. } => "follower",
+                    Leadership::Stopped => "stopped",
+                },
+                leader: status.leader.map(|node| node.0),
+                applied,
+                lag: status.committed.map_or(0, |id| id.index).saturating_sub(applied),
+            }
+        };
+        running.shards.iter().map(health).collect()
+    }
+
+    /// Executions that are not over, on the shards led here.
+    pub fn active_executions(&self) -> u64 {
+        self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.alive()).sum())
+    }
+
+    /// Worker sessions.
+    pub fn worker_sessions(&self) -> u64 {
+        self.running().map_or(0, |running| running.desk.sessions())
+    }
+
+    /// A hash over the applied state of every group, for tests that compare: it says whether anything was written.
+    ///
+    /// # Errors
+    /// `STORAGE_ERROR`.
+    pub fn state_hashes(&self) -> Result<BTreeMap<u16, String>> {
+        let running = self.running()?;
+        let hash = |shard: &Arc<Shard<E>>| {
+            let hash = shard.context.group.state_hash().map_err(of_storage)?;
+            Ok((shard.context.shard, format!("{hash:?}")))
+        };
+        running.shards.iter().map(hash).collect()
+    }
+
+    // ---- the way to an execution
+
+    async fn read(&self, id: &str) -> Result<Arc<Shard<E>>> {
+        let running = self.running()?;
+        let shard = running.shard(&valid_id(id.to_owned())?);
+        self.led(&shard).await?;
+        shard.context.group.read_index().await.map_err(|error| of_read(&error))?;
+        Ok(shard)
+    }
+
+    /// Waits until this node leads the shard.
+    async fn led(&self, shard: &Shard<E>) -> Result<()> {
+        let mut leads = shard.leads.subscribe();
+        if *leads.borrow_and_update() {
+            return Ok(());
+        }
+        let waited = tokio::time::timeout(self.0.settings.leader_timeout, leads.wait_for(|leads| *leads)).await;
+        match waited {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::new(Code::NoLeader, "no node leads the shard right now; repeat the call")),
+        }
+    }
+
+    async fn ask<T>(&self, running: &Running<E>, id: &str, make: impl FnOnce(Reply<T>) -> What) -> Result<T> {
+        let shard = running.shard(id);
+        self.led(&shard).await?;
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let what = make(reply);
+        let places = Arc::clone(&shard.context.places);
+        let permit = if what.may_be_refused() {
+            let full = |_| Error::new(Code::Overloaded, "too much waits on this shard; repeat the call later");
+            places.try_acquire_owned().map_err(full)?
+        } else {
+            places.acquire_owned().await.map_err(|_| outcome_unknown(id))?
+        };
+        let actor = shard.actor.borrow().clone();
+        let sent = actor.is_some_and(|actor| actor.cast(ShardMsg::ask(Arc::from(id), what, Some(permit))).is_ok());
+        match sent {
+            true => answer.await.unwrap_or_else(|_| Err(outcome_unknown(id))),
+            false => Err(Error::new(Code::NoLeader, "this node is going away; ask another one")),
+        }
+    }
+}
+
+impl<E: Environment> Running<E> {
+    fn shard(&self, id: &str) -> Arc<Shard<E>> {
+        // At most as many shards as a u16 holds.
+        let number = shard_of(id, self.shards.len() as u16);
+        Arc::clone(&self.shards[usize::from(number)])
+    }
+}
+
+async fn tick(desk: Desk) {
+    loop {
+        let next = desk.tick(Instant::now());
+        tokio::time::sleep_until(next.min(Instant::now() + TICK)).await;
+    }
+}
+
+async fn become_ready<E: Environment>(shards: Vec<Arc<Shard<E>>>, ready: watch::Sender<bool>) {
+    for shard in shards {
+        if shard.leads.subscribe().wait_for(|leads| *leads).await.is_err() {
+            return;
+        }
+    }
+    ready.send_replace(true);
+}
+
+fn valid_id(id: String) -> Result<String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    if (1..=ID_MAX).contains(&id.len()) && id.bytes().all(fits) && id.bytes().any(|byte| byte != b'.') {
+        return Ok(id);
+    }
+    let message = format!("an execution id has 1 to {ID_MAX} of A-Z a-z 0-9 - _ . : and not only dots");
+    Err(Error::new(Code::InvalidExecutionId, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_what_the_api_says() {
+        for good in ["a", "order:7", "A-Z_0.9", "...a", &"x".repeat(200)] {
+            assert!(valid_id(good.to_owned()).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "a b", "ä", "a\0b", &"x".repeat(201)] {
+            assert_eq!(valid_id(bad.to_owned()).unwrap_err().code, Code::InvalidExecutionId, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Somebody who starts executions one after the other and follows each to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orbit_cluster_tests::ledger::Start;
+use rand::Rng;
+use rand::rngs::SmallRng;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::client::Client;
+use super::{Shared, workload};
+
+/// Starts, and now and then cancels or reads, until the run closes.
+pub async fn run(shared: Arc<Shared>, number: usize, mut dice: SmallRng) {
+    let client = Client::of(&shared);
+    let mut count = 0;
+    while !shared.closing() {
+        let (workflow, input) = workload::pick(&mut dice);
+        let id = format!("c{number}-{count}");
+        count += 1;
+        start(&shared, &client, &id, workflow, &input).await;
+        if dice.random_ratio(1, 4)
+            && let Some(history) = client.history(&id).await
+        {
+            shared.ledger().read.push(history);
+        }
+        if workflow == "nap" && dice.random_ratio(1, 3) {
+            sleep(Duration::from_millis(dice.random_range(0..500))).await;
+            cancel(&shared, &client, &id).await;
+        }
+        follow(&shared, &client, &id).await;
+    }
+}
+
+async fn start(shared: &Shared, client: &Client, id: &str, workflow: &str, input: &Value) {
+    let body = json!({"workflow": workflow, "execution_id": id, "input": input});
+    let answer = client.post("/v1/executions", &body).await;
+    if ![200, 201].contains(&answer.status) || answer.body["execution_id"] != id || answer.body["run"] != 1 {
+        return shared.surprise(format!("start of {id}: {answer:?}"));
+    }
+    let created = u32::from(answer.body["created"] == true);
+    let start = Start { workflow: workflow.to_owned(), input: input.clone(), created };
+    shared.ledger().starts.insert(id.to_owned(), start);
+    shared.acknowledged();
+}
+
+async fn cancel(shared: &Shared, client: &Client, id: &str) {
+    let answer = client.post(&format!("/v1/executions/{id}/cancel"), &json!({"reason": "a test"})).await;
+    match (answer.status, answer.code()) {
+        (200, _) => _ = shared.ledger().cancels.insert(id.to_owned(), true),
+        (409, "EXECUTION_FINISHED") => _ = shared.ledger().cancels.insert(id.to_owned(), false),
+        _ => shared.surprise(format!("cancel of {id}: {answer:?}")),
+    }
+}
+
+async fn follow(shared: &Shared, client: &Client, id: &str) {
+    loop {
+        let answer = client.get(&format!("/v1/executions/{id}/wait?timeout_ms=10000")).await;
+        let end = match (answer.status, answer.body["status"].as_str().unwrap_or_default()) {
+            (200, "RUNNING") => continue,
+            (200, "COMPLETED") => "WorkflowCompleted",
+            (200, "FAILED") => "WorkflowFailed",
+            (200, "CANCELLED") => "WorkflowCancelled",
+            _ => return shared.surprise(format!("I11 {id}: its start was acknowledged, then: {answer:?}")),
+        };
+        shared.acknowledged();
+        shared.ledger().ends.insert(id.to_owned(), end.to_owned());
+        return;
+    }
+}

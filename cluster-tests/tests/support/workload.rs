@@ -1,0 +1,92 @@
+//! What is started, what its tasks do, and how it may end.
+
+use rand::Rng;
+use rand::rngs::SmallRng;
+use serde_json::{Value, json};
+
+/// Chains with failures that pass, sagas that fail and undo, fan-outs, sleeps, long tasks with signs of life.
+pub const DOCUMENTS: &str = r#"
+name: chain
+version: 1.0.0
+tasks: {do.step: {version: 1.0.0}, do.flaky: {version: 1.0.0}}
+steps:
+  - {id: a, task: do.step, input: {n: "${input.n}"}}
+  - {id: b, task: do.flaky, input: {from: "${steps.a.output.by}"}, retry: {max_attempts: 5, initial_delay: 50ms}}
+  - {id: c, task: do.step, input: {from: "${steps.b.output.by}"}}
+result: {by: "${steps.c.output.by}"}
+---
+name: saga
+version: 1.0.0
+tasks: {do.step: {version: 1.0.0}, do.flaky: {version: 1.0.0}, do.decline: {version: 1.0.0}, do.undo: {version: 1.0.0}}
+steps:
+  - {id: flight, task: do.step, compensate: {task: do.undo, input: {by: "${output.by}", key: "${idempotency_key}"}}}
+  - {id: hotel, after: [flight], task: do.flaky, retry: {max_attempts: 5, initial_delay: 50ms},
+     compensate: {task: do.undo, input: {by: "${output.by}", key: "${idempotency_key}"}}}
+  - {id: car, after: [hotel], task: do.step,
+     compensate: {task: do.undo, input: {by: "${output.by}", key: "${idempotency_key}"}}}
+  - {id: pay, after: [car], task: do.decline}
+---
+name: fan
+version: 1.0.0
+tasks: {do.step: {version: 1.0.0}}
+steps:
+  - {id: each, for: {each: "range(20)", as: i}, task: do.step, input: {i: "${i}"}}
+  - {id: sum, task: do.step, input: {count: "${steps.each.output.size()}"}}
+---
+name: nap
+version: 1.0.0
+tasks: {do.step: {version: 1.0.0}}
+steps:
+  - {id: nap, sleep: "${input.ms}"}
+  - {id: wake, after: [nap], task: do.step}
+---
+name: long
+version: 1.0.0
+tasks: {do.long: {version: 1.0.0}}
+steps:
+  - {id: work, task: do.long, heartbeat_timeout: 5s, retry: {max_attempts: 10, initial_delay: 50ms}}
+"#;
+
+/// Task names, all of version 1.0.0.
+pub const TASKS: [&str; 5] = ["do.step", "do.flaky", "do.decline", "do.undo", "do.long"];
+
+/// A workflow to start, with its input.
+pub fn pick(dice: &mut SmallRng) -> (&'static str, Value) {
+    match dice.random_range(0..10) {
+        0..4 => ("chain", json!({"n": dice.random_range(0..1_000_000)})),
+        4..6 => ("saga", json!({"n": dice.random_range(0..1_000_000)})),
+        6 => ("fan", json!({"n": dice.random_range(0..1_000_000)})),
+        7..9 => ("nap", json!({"ms": dice.random_range(50..=500)})),
+        _ => ("long", json!({"n": dice.random_range(0..1_000_000)})),
+    }
+}
+
+/// Steps of a workflow that say how they are undone.
+pub fn compensated(workflow: &str) -> &'static [&'static str] {
+    if workflow == "saga" { &["flight", "hotel", "car"] } else { &[] }
+}
+
+/// Whether it may end like this.
+pub fn may_end(workflow: &str, end: &str, cancelled: bool) -> bool {
+    let due = if workflow == "saga" { "WorkflowFailed" } else { "WorkflowCompleted" };
+    if cancelled { end == "WorkflowCancelled" } else { end == due }
+}
+
+/// How a task goes: the same for every hand-over of an attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub work_ms: u64,
+    pub error: Option<(&'static str, bool)>,
+    pub heartbeats: bool,
+}
+
+pub fn plan(task_name: &str, idempotency_key: &str, attempt: u32) -> Plan {
+    let hash = u64::from_str_radix(&idempotency_key[..8], 16).unwrap();
+    let error = match task_name {
+        "do.flaky" if attempt == 1 && hash % 2 == 0 => Some(("BUSY", true)),
+        "do.decline" => Some(("DECLINED", false)),
+        _ => None,
+    };
+    let work_ms = if task_name == "do.long" { 600 } else { hash % 15 };
+    Plan { work_ms, error, heartbeats: task_name == "do.long" }
+}

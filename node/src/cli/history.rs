@@ -1,0 +1,80 @@
+//! `orbit history ID`: everything that happened to an execution.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::event::Line;
+use super::print::{Form, Output};
+use super::remote::{self, Asks, Remote};
+use super::{Error, table, time};
+use crate::client::answers::{HistoryPage, State};
+use crate::client::{Call, Client};
+
+/// Show everything that happened to an execution.
+#[derive(Debug, clap::Args)]
+pub(crate) struct History {
+    /// The execution.
+    #[arg(value_parser = remote::execution_id)]
+    id: String,
+    /// Its run; the newest if not given.
+    #[arg(long)]
+    run: Option<u32>,
+    /// The first event that is wanted.
+    #[arg(long, default_value_t = 1, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
+    from: u64,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// A history that can be replayed without a node.
+#[derive(Serialize)]
+struct Whole {
+    execution_id: String,
+    run: u32,
+    events: Vec<Box<RawValue>>,
+    /// The normal form of its workflow.
+    definition: Box<RawValue>,
+}
+
+/// One page of a history.
+pub(crate) async fn page(client: &Client, id: &str, run: Option<u32>, from: u64) -> Result<HistoryPage, Error> {
+    let call = Call::get(["v1", "executions", id, "history"]).query("run", run).query("from", Some(from));
+    Ok(client.send(&call).await?.read()?)
+}
+
+impl Asks for History {
+    fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let mut history = page(client, &self.id, self.run, self.from).await?;
+        while let Some(next) = history.next {
+            // The newest run may be another by now.
+            let more = page(client, &self.id, Some(history.run), next).await?;
+            history.events.extend(more.events);
+            history.next = more.next;
+        }
+        if self.remote.output == Form::Table {
+            return print(&history, output);
+        }
+        let call = Call::get(["v1", "executions", &self.id]).query("run", Some(history.run));
+        let State { workflow, version, .. } = client.send(&call).await?.read()?;
+        let definition = client.send(&Call::get(["v1", "workflows", &workflow, &version])).await?.read()?;
+        let HistoryPage { execution_id, run, events, .. } = history;
+        let whole = Whole { execution_id, run, events, definition };
+        let text = serde_json::to_string(&whole).map_err(|error| Error::System(error.to_string()))?;
+        self.remote.show_text(self.remote.output, &text, output);
+        Ok(())
+    }
+}
+
+fn print(history: &HistoryPage, output: &mut Output) -> Result<(), Error> {
+    let mut rows = Vec::new();
+    for event in &history.events {
+        let line = Line::read(event)?;
+        rows.push(vec![line.seq.to_string(), time::milliseconds(line.timestamp_ms), line.text]);
+    }
+    table::print(output, &["SEQ", "TIME", "EVENT"], rows, "no event from there on");
+    Ok(())
+}
