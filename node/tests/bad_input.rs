@@ -5,7 +5,6 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Command;
 
 use orbit_proto::api::orbit_service_client::OrbitServiceClient;
@@ -141,6 +140,16 @@ impl Held {
         self.is_as_it_was(&row.what).await;
     }
 
+    /// The command line refuses some of it by itself: as wrong usage, with a word of its own.
+    async fn over_the_command_line(&self, what: &str, (code, place): (&str, &str), arguments: &[&str]) {
+        let mut arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        arguments.extend(["--address".to_owned(), format!("http://{}", self.node.http())]);
+        let (exit, said) = tokio::task::spawn_blocking(move || orbit(&arguments)).await.unwrap();
+        let refused = exit == 1 && said.contains(code) && said.contains(place);
+        assert!(refused || exit == 2 && said.contains("error: "), "{what} by the command line: {exit} {said}");
+        self.is_as_it_was(what).await;
+    }
+
     async fn over_grpc<T: std::fmt::Debug>(&self, row: &Row, answer: Result<T, Status>) {
         let status = answer.expect_err(&row.what);
         let ended = ended(&status);
@@ -149,6 +158,13 @@ impl Held {
         assert!(status.message().contains(&row.place), "{} over gRPC: {status:?}", row.what);
         self.is_as_it_was(&row.what).await;
     }
+}
+
+/// Exit code and all that was printed.
+fn orbit(arguments: &[String]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_orbit")).env_clear().args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().expect("no signal"), String::from_utf8_lossy(&said).into_owned())
 }
 
 fn percent(id: &str) -> String {
@@ -174,18 +190,13 @@ async fn bad_documents() {
         let file = dir.path().join(format!("a.{format}"));
         std::fs::write(&file, &document).unwrap();
         // What is too long for a request is too long for a source, which a look at the file shows.
-        let place = if row.code == "INVALID_IR" { row.place.as_str() } else { "a source has at most" };
-        let (code, said) = orbit(&[Path::new("check"), &file]);
-        assert!(code == 1 && said.contains("INVALID_IR") && said.contains(place), "{}: {code} {said}", row.what);
+        let expected = match row.status {
+            413 => ("INVALID_IR", "a source has at most"),
+            _ => (row.code.as_str(), row.place.as_str()),
+        };
+        held.over_the_command_line(&row.what, expected, &["deploy", file.to_str().unwrap()]).await;
     }
     held.node.server.stop().await.unwrap();
-}
-
-/// Exit code and all that was printed.
-fn orbit<T: AsRef<std::ffi::OsStr>>(arguments: &[T]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_orbit")).env_clear().args(arguments).output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code().expect("no signal"), String::from_utf8_lossy(&said).into_owned())
 }
 
 /// A row of the compiler's own table; what else stands there is looked at there.
@@ -223,6 +234,8 @@ async fn every_document_that_the_compiler_refuses() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_starts() {
     let held = Held::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("input.json");
     let mut clients = OrbitServiceClient::new(held.channel.clone());
     for mut row in rows() {
         let mut start = match (row.start.take(), &row.generator_start) {
@@ -247,6 +260,14 @@ async fn bad_starts() {
             body += &format!(", \"input\": {input}}}");
         }
         held.over_http(&row, Ask::new("POST", "/v1/executions").json(&body)).await;
+        let mut arguments = vec!["start", &start.workflow];
+        for (flag, value) in [("--version", &start.version), ("--id", &start.id)] {
+            arguments.extend(value.iter().flat_map(|value| [flag, value]));
+        }
+        std::fs::write(&file, start.input.as_deref().unwrap_or("{}")).unwrap();
+        let input = format!("@{}", file.display());
+        arguments.extend(["--input", &input]);
+        held.over_the_command_line(&row.what, (&row.code, &row.place), &arguments).await;
         let request = StartExecutionRequest {
             workflow: start.workflow,
             version: start.version,
@@ -268,6 +289,7 @@ async fn bad_looks_and_what_only_http_can_say() {
             held.over_http(&row, Ask::new("GET", &format!("/v1/executions/{}", percent(id)))).await;
             let request = GetExecutionRequest { execution_id: id.clone(), run: None };
             held.over_grpc(&row, clients.get_execution(request).await).await;
+            held.over_the_command_line(&row.what, (&row.code, &row.place), &["show", id]).await;
         }
         if let Some(http) = &row.http {
             let mut ask = Ask::new(&http.method, &http.path);
