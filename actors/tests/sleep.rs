@@ -113,6 +113,27 @@ async fn an_execution_goes_on_in_new_runs_and_callers_follow_it() {
     node.shutdown().await.unwrap();
 }
 
+/// A document that never waits once overflowed the stack: each run began inside the end of the one before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_runs_without_a_wait_are_a_thousand_commits_and_no_stack() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    let hurry = r#"
+name: hurry
+version: 1.0.0
+steps:
+  - id: again
+    when: input.left > 0
+    continue_as_new: {input: {left: "${input.left - 1}"}}
+"#;
+    deploy(&node, hurry).await;
+    node.start(start("hurry", "a", r#"{"left": 1000}"#)).await.unwrap();
+    assert_eq!(end(&node, "a").await, "COMPLETED");
+    assert_eq!(node.runs("a").await.unwrap().len(), 1_001);
+    assert_eq!(node.active_executions(), 0);
+    node.shutdown().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_is_paged_over_all_shards_newest_first() {
     let dir = tempfile::tempdir().unwrap();

@@ -48,6 +48,8 @@ pub(crate) struct Turn {
     pub(crate) reported: Vec<Token>,
     /// Places given back when the turn is over.
     pub(crate) permits: Vec<OwnedSemaphorePermit>,
+    /// How many runs it began after the first.
+    pub(crate) runs_begun: usize,
     /// How many asks it took.
     pub(crate) asks: usize,
     /// About how many bytes its events have.
