@@ -10,6 +10,7 @@
 //! - `health`: the port for probes;
 //! - [`log`]: the log.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -197,10 +198,24 @@ impl Server {
         Ok(Self { addresses, service, engine, standing, serving, telling, open, peers, health })
     }
 
+    /// Returns once every shard may decide. Requests before wait for it.
+    pub async fn ready(&self) {
+        // Fails when the engine is gone, and then nobody is left to wait for it.
+        let _ = self.engine.ready().wait_for(|ready| *ready).await;
+    }
+
     /// The operations of this node, without a surface between.
     #[must_use]
     pub fn service(&self) -> &Service<Production> {
         &self.service
+    }
+
+    /// A hash of all that each shard holds here, to see whether anything has changed.
+    ///
+    /// # Errors
+    /// The data cannot be read.
+    pub fn state_hashes(&self) -> orbit_actors::error::Result<BTreeMap<u16, String>> {
+        self.engine.state_hashes()
     }
 
     /// Takes no new work, finishes what is under way and closes the data.
