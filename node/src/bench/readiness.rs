@@ -5,8 +5,8 @@
 //! node on another machine it is worth as much as the clocks agree. Deciding, committing and sending are all in it;
 //! with a free slot the hand-over is part of the commit that made the task ready.
 //!
-//! Of those that begin while measuring, the first and then every twentieth is looked at: its id says so, and its history
-//! is read after the measurement.
+//! Of those that begin while measuring, the first and then every twentieth is looked at: its id says so, and its
+//! history is read after the measurement.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
