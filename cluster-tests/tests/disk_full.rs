@@ -2,7 +2,7 @@
 //! not start on a full disk without a clear word; once there is room again everything is there and goes on.
 //!
 //! It needs the right to mount a small file system; ci/parts/kill leaves it out, and says so, where there is none.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod support;
 

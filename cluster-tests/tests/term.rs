@@ -1,5 +1,5 @@
 //! A node is asked to stop under load: it says so to its workers, ends well and in time, and nothing is lost.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod support;
 

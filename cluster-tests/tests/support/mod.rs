@@ -1,5 +1,5 @@
 //! One node process, those who give it work and those who do it, and what they remember of it.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 pub mod caller;
 pub mod client;

@@ -83,7 +83,7 @@ pub struct Plan {
 pub fn plan(task_name: &str, idempotency_key: &str, attempt: u32) -> Plan {
     let hash = u64::from_str_radix(&idempotency_key[..8], 16).unwrap();
     let error = match task_name {
-        "do.flaky" if attempt == 1 && hash % 2 == 0 => Some(("BUSY", true)),
+        "do.flaky" if attempt == 1 && hash.is_multiple_of(2) => Some(("BUSY", true)),
         "do.decline" => Some(("DECLINED", false)),
         _ => None,
     };
