@@ -50,7 +50,8 @@ pub(super) fn check(config: &Config, exposure: Exposure) -> Result<(), Error> {
         if exposure == Exposure::Loopback {
             return Err(Error::NotLoopback { key, address });
         }
-        tracing::warn!(key = format!("{key}.listen"), %address, "anybody who reaches this address may do anything here");
+        let key = format!("{key}.listen");
+        tracing::warn!(key, %address, "anybody who reaches this address may do anything here");
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The port for probes and metrics: these four, and nothing else. Who runs the machine asks here, by whatever name; there
-//! is nothing to be done here and nothing to be known of any workflow.
+//! The port for probes and metrics: these four, and nothing else. Who runs the machine asks here, by whatever name;
+//! there is nothing to be done here and nothing to be known of any workflow.
 
 use std::sync::{Arc, OnceLock};
 

@@ -84,7 +84,8 @@ pub enum Error {
     },
     /// An address cannot be listened on.
     #[error(
-        "CANNOT_LISTEN: {key}.listen {address}: {source}; stop what listens there, or choose another address (port 0: a free one)"
+        "CANNOT_LISTEN: {key}.listen {address}: {source}; stop what listens there, or choose another address \
+         (port 0: a free one)"
     )]
     Listen {
         /// The first part of the key.

@@ -46,8 +46,8 @@ fn cut(message: &str) -> String {
     }
 }
 
-/// Gives an answer that ends with an error of the library below — a frame that is none, a method that is not there — the
-/// form that our own errors have.
+/// Gives an answer that ends with an error of the library below — a frame that is none, a method that is not there —
+/// the form that our own errors have.
 pub(super) fn coded(response: Response) -> Response {
     match Status::from_header_map(response.headers()) {
         Some(below) if below.code() != Grpc::Ok && !response.headers().contains_key(CODE) => {

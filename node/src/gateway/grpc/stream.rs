@@ -5,9 +5,9 @@
 //!   worker ◀── tasks ─ cancels ─ acks ─ drain ◀──────────── engine        what is ready together goes together
 //! ```
 //!
-//! Results and heartbeats are under way many at a time, [`UNDER_WAY_MAX`] at most; while as many are, no further message
-//! is read, so a worker that sends faster than the cluster commits is slowed down and nothing piles up. A worker that
-//! does not read for [`UNREAD_MAX`] is cut off.
+//! Results and heartbeats are under way many at a time, [`UNDER_WAY_MAX`] at most; while as many are, no further
+//! message is read, so a worker that sends faster than the cluster commits is slowed down and nothing piles up. A
+//! worker that does not read for [`UNREAD_MAX`] is cut off.
 //!
 //! When the connection breaks, what the worker had not received goes back at once; results that had arrived are still
 //! carried through, though nobody hears the answer: the worker repeats them elsewhere.
