@@ -55,8 +55,14 @@ impl Dev {
             started = Server::start_alone(config, exposure) => started?,
             () = stop() => return Ok(()),
         };
-        greet(config, &server, output);
-        stop().await;
+        let told_to_stop = tokio::select! {
+            () = server.ready() => false,
+            () = stop() => true,
+        };
+        if !told_to_stop {
+            greet(config, &server, output);
+            stop().await;
+        }
         tracing::info!("stopping; once more stops at once");
         tokio::select! {
             closed = server.stop() => match closed {

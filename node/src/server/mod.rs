@@ -198,6 +198,12 @@ impl Server {
         Ok(Self { addresses, service, engine, standing, serving, telling, open, peers, health })
     }
 
+    /// Returns once every shard may decide. Requests before wait for it.
+    pub async fn ready(&self) {
+        // Fails when the engine is gone, and then nobody is left to wait for it.
+        let _ = self.engine.ready().wait_for(|ready| *ready).await;
+    }
+
     /// The operations of this node, without a surface between.
     #[must_use]
     pub fn service(&self) -> &Service<Production> {
