@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "order-fulfilment"
-PATIENCE_S = 60
-PACE_S = 0.6
+PATIENCE_S = 90
+PACE_S = 0.4
 CATALOGUE = {"lamp": 4500, "bulb": 200, "chair": 12900, "table": 34900, "vase": 1900, "clock": 5600, "rug": 9900}
 SERVED, NOT_SERVED = ["DE", "FR", "NO", "SE"], ["AQ", "BV", "HM"]
 
@@ -45,10 +45,10 @@ class Plan:
     first: list[Order]  # started together
     refused: str  # the one among them that the carrier does not take
     worker_killed: Order
-    stall: str  # where its task stands still when the worker is killed: "STEP before" or "STEP after" its effect
+    worker_kill_place: str  # "STEP before" or "STEP after" its effect: there work stands still until the kill
     worker_kill_after_s: float
     node_killed: Order
-    node_kill_step: str  # whose task is under way when the node is killed
+    node_kill_place: str
     node_kill_after_s: float
     node_away_s: float
 
@@ -68,16 +68,20 @@ def plan(seed: int) -> Plan:
     refused = chance.randrange(3)
     first = [order(number, NOT_SERVED if at == refused else SERVED) for at, number in enumerate(numbers[:3])]
     worker_killed, node_killed = order(numbers[3], SERVED), order(numbers[4], SERVED)
-    reserve = f"reserve[{chance.randrange(len(worker_killed.input['items']))}]"
+
+    def place(order: Order, steps: list[str]) -> str:
+        reserve = f"reserve[{chance.randrange(len(order.input['items']))}]"
+        return f"{chance.choice([reserve, *steps])} {chance.choice(['before', 'after'])}"
+
     return Plan(
         first=first,
         refused=first[refused].id,
         worker_killed=worker_killed,
-        stall=f"{chance.choice([reserve, 'charge', 'ship', 'confirm'])} {chance.choice(['before', 'after'])}",
+        worker_kill_place=place(worker_killed, ["charge", "ship", "confirm"]),
         worker_kill_after_s=chance.uniform(0, 0.5),
         node_killed=node_killed,
-        node_kill_step=chance.choice(["reserve[0]", "charge", "ship"]),
-        node_kill_after_s=chance.uniform(0, PACE_S / 2),
+        node_kill_place=place(node_killed, ["charge", "ship", "confirm"]),
+        node_kill_after_s=chance.uniform(0, 0.5),
         node_away_s=chance.uniform(0.2, 1.5),
     )
 
@@ -102,7 +106,7 @@ class Stage:
     def __init__(self, orbit: Path, record: Path, data: Path) -> None:
         self.orbit, self.record, self.data = orbit, record, data
         self.ledger = record / "ledger.jsonl"
-        self.stall: str | None = None
+        self._stall_file = record / "stall"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         (record / "histories").mkdir(parents=True)  # of a folder with something else in it nothing is replaced
         self.ledger.touch()
@@ -124,8 +128,7 @@ class Stage:
     def start_worker(self) -> None:
         """The same worker whenever it starts: same name, same file for its session, same ledger."""
         options = ["--addresses-file", self.data / "addresses.json", "--ledger", self.ledger, "--id", "shop-1"]
-        options += ["--session-file", self.record / "session", "--pace", str(PACE_S)]
-        options += ["--stall", self.stall] if self.stall else []
+        options += ["--session-file", self.record / "session", "--pace", str(PACE_S), "--stall-file", self._stall_file]
         self._start("worker", [sys.executable, EXAMPLE / "worker.py", *options])
 
     def _start(self, who: str, command: list[Any]) -> "subprocess.Popen[bytes]":
@@ -166,6 +169,20 @@ class Stage:
         for process in self._processes.values():
             process.kill()
             process.wait()
+
+    def stall(self, place: str) -> None:
+        """From now on work stands still there."""
+        new = self._stall_file.with_suffix(".new")
+        new.write_text(place)
+        new.replace(self._stall_file)
+
+    def wait_until_stalled(self, order: Order, step: str) -> None:
+        """Until the work on the order has come to that place."""
+        wait_for(f"{step} of {order.id}", lambda: self.noted("stalled", order, step) or None)
+
+    def go_on(self) -> None:
+        """Work stands still nowhere any more."""
+        self._stall_file.unlink()
 
     # ---- questions
 
@@ -213,7 +230,7 @@ class Stage:
         return json.loads(text)["events"]
 
     def keep_history_so_far(self, order: Order) -> None:
-        """Asked without a detour: while this takes its time, the order goes on."""
+        """As it is just before a kill."""
         history = wait_for(f"the history of {order.id}", lambda: self.ask(f"/v1/executions/{order.id}/history"))
         (self.record / "histories" / f"{order.id}.before.json").write_text(json.dumps(history))
 
@@ -307,20 +324,18 @@ def orders_succeed_and_one_is_refused(stage: Stage, drawn: Plan) -> None:
 
 def the_worker_is_killed(stage: Stage, drawn: Plan) -> None:
     """Story 3: its task comes again, with the same key."""
-    step, half = drawn.stall.split()
+    step, half = drawn.worker_kill_place.split()
     order = drawn.worker_killed
     title(3, f"The worker is killed in the middle of {step}")
-    stage.stop("worker")
-    stage.stall = drawn.stall
-    stage.start_worker()
+    stage.stall(drawn.worker_kill_place)
     stage.begin(order)
-    wait_for(f"{step} of {order.id}", lambda: stage.noted("stalled", order, step) or None)
+    stage.wait_until_stalled(order, step)
     time.sleep(drawn.worker_kill_after_s)
     pid = stage.kill("worker")
     killed_ms = now_ms()
     effect = "has not happened yet" if half == "before" else "has happened, but nobody has been told"
     say(f"$ kill -9 {pid}   # the worker; it was at {step}, whose effect {effect}")
-    stage.stall = None
+    stage.go_on()
     stage.start_worker()
     say("Another process resumes the session and says that it holds nothing. So the task is handed over again:")
     events = stage.end_of(order)
@@ -340,15 +355,17 @@ def the_worker_is_killed(stage: Stage, drawn: Plan) -> None:
 
 def the_node_is_killed(stage: Stage, drawn: Plan) -> None:
     """Story 4: after the restart all goes on."""
-    order, step = drawn.node_killed, drawn.node_kill_step
+    order, step = drawn.node_killed, drawn.node_kill_place.split()[0]
     title(4, f"The node is killed while {step} is under way")
+    stage.stall(drawn.node_kill_place)
     stage.begin(order)
-    wait_for(f"{step} of {order.id}", lambda: stage.noted("began", order, step) or None)
+    stage.wait_until_stalled(order, step)
     stage.keep_history_so_far(order)
     time.sleep(drawn.node_kill_after_s)
     pid = stage.kill("node")
     killed_ms = now_ms()
     say(f"$ kill -9 {pid}   # the node; the worker goes on with what it has, and looks for a node again and again")
+    stage.go_on()
     time.sleep(drawn.node_away_s)
     back_ms = now_ms()
     stage.start_node()

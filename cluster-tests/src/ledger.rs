@@ -192,7 +192,7 @@ impl Received {
             Some(Outcome::Success(output)) => {
                 let all: Vec<_> = after.filter(|event| event.kind() == "StepSucceeded").collect();
                 let credited = |event: &&&Event| event.attempt() == self.attempt && event.0["output"] == *output;
-                if all.len() != 1 || !all.first().is_some_and(|event| credited(event)) {
+                if all.len() != 1 || !all.first().is_some_and(credited) {
                     faults.add("I17", format!("{unit} was accepted with {output}, and the history has {all:?}"));
                 }
             }

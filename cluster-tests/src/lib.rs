@@ -9,9 +9,9 @@
 //! - [`undo`]: what was undone, and in which order (I22);
 //! - [`ledger`]: what callers and workers were told, against the histories (I11, I15–I17, I21).
 //!
-//! A checker is a function from what is there to its [`Fault`]s. It knows nothing of how the run was disturbed, so every
-//! suite uses the same ones: [`all`] for one history, [`ledger::Ledger::check`] for all of them together. The suites in
-//! `tests/` that start processes need the feature `processes`.
+//! A checker is a function from what is there to its [`Fault`]s. It knows nothing of how the run was disturbed, so
+//! every suite uses the same ones: [`all`] for one history, [`ledger::Ledger::check`] for all of them together. The
+//! suites in `tests/` that start processes need the feature `processes`.
 
 #![warn(missing_docs)]
 

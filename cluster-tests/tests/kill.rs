@@ -1,7 +1,7 @@
 //! A node is killed again and again under load. Whatever it had acknowledged is there, and everything ends.
 //!
-//! `KILL_ROUNDS` (20) kills with dice from `KILL_SEED` (1). A kill counts for what it hit, not for what it was aimed at:
-//! the node's phase file says whether an append was unsynced or a snapshot ran, the workers know which results they
+//! `KILL_ROUNDS` (20) kills with dice from `KILL_SEED` (1). A kill counts for what it hit, not for what it was aimed
+//! at: the node's phase file says whether an append was unsynced or a snapshot ran, the workers know which results they
 //! had sent and not heard of. The figures go into the file that `ORBIT_FIGURES` names.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

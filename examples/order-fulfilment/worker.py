@@ -20,12 +20,12 @@ SERVED = {"DE", "FR", "NO", "SE"}
 class Shop:
     """Calls the outside world. Every task takes `pace_s`, half of it before anything happens and half after.
 
-    `stall` is the place ("charge before", "ship after") at which the work stands still for ever: there a process can be
-    killed in the middle, for sure.
+    While there is a `stall_file`, work stands still at the place that it names ("charge before", "ship after"): there a
+    process can be killed in the middle, for sure.
     """
 
-    def __init__(self, ledger: Ledger, pace_s: float, stall: str | None) -> None:
-        self._ledger, self._pace_s, self._stall = ledger, pace_s, stall
+    def __init__(self, ledger: Ledger, pace_s: float, stall_file: Path | None) -> None:
+        self._ledger, self._pace_s, self._stall_file = ledger, pace_s, stall_file
 
     async def do(self, task: Task, effect: Callable[[Any], Any]) -> Any:
         """`effect` happens once for each idempotency key, however often the task comes."""
@@ -37,10 +37,17 @@ class Shop:
         return answer
 
     async def _spend(self, half: str, task: Task, about: dict[str, str]) -> None:
-        if self._stall == f"{task.step_id} {half}":
+        if self._stalls(f"{task.step_id} {half}"):
             self._ledger.note("stalled", key=task.idempotency_key, half=half, **about)
-            await asyncio.Event().wait()
+        while self._stalls(f"{task.step_id} {half}"):
+            await asyncio.sleep(0.02)
         await asyncio.sleep(self._pace_s / 2)
+
+    def _stalls(self, place: str) -> bool:
+        try:
+            return self._stall_file is not None and self._stall_file.read_text() == place
+        except FileNotFoundError:
+            return False
 
     def served(self, task: Task) -> None:
         """The carrier refuses what it does not serve, and no further try changes that."""
@@ -81,7 +88,7 @@ def main() -> None:
     parser.add_argument("--id", default="shop-1", help="who this worker is, over its restarts")
     parser.add_argument("--session-file", type=Path, help="where the session is kept over restarts")
     parser.add_argument("--pace", type=float, default=0.2, metavar="SECONDS", help="how long a task takes")
-    parser.add_argument("--stall", metavar="'STEP before|after'", help="stand still for ever there, to be killed")
+    parser.add_argument("--stall-file", type=Path, help="while it is there, stand still at the place that it names")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
@@ -93,7 +100,7 @@ def main() -> None:
         worker_id=options.id,
         session_file=options.session_file,
     )
-    add_tasks(worker, Shop(Ledger(options.ledger), options.pace, options.stall))
+    add_tasks(worker, Shop(Ledger(options.ledger), options.pace, options.stall_file))
     worker.main()
 
 

@@ -132,7 +132,7 @@ fn a_bench_starts_its_own_node_and_counts_what_the_kernel_saw() {
         (report, err, code)
     };
     for hands in [&[][..], &["--poll"]] {
-        let arguments = [&["--chain", "2", "--time", "2s", "--warm-up", "500ms"], hands].concat();
+        let arguments = [&["--chain", "2", "--time", "5s", "--warm-up", "500ms"], hands].concat();
         let (report, err, code) = bench(&arguments);
         assert_eq!((err.as_str(), code), ("", 0), "{report}");
         assert_eq!(report["failures"], 0, "{report}");

@@ -21,7 +21,8 @@ pub use generated::peer::v1 as peer;
 pub use generated::store::v1 as store;
 pub use generated::worker::v1 as worker;
 
-/// All of the `.proto` files as an encoded `FileDescriptorSet` without comments: for reflection, and to compare releases.
+/// All of the `.proto` files as an encoded `FileDescriptorSet` without comments: for reflection, and to compare
+/// releases.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
 
 /// The packages nest as the generated code expects them to: it names its neighbours by `super::super`.

@@ -49,6 +49,7 @@ mod undo_list;
 mod undo_order;
 mod wait;
 mod waiting;
+mod watching;
 
 pub use agenda::{Agenda, Work};
 pub(crate) use block::violation;

@@ -6,7 +6,7 @@
 //! the walk looks at them (L1, L4). Nothing here can be wrong once made: names are resolved, expressions compiled,
 //! shapes checked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::contract::Contract;
@@ -58,6 +58,19 @@ pub struct Definition {
     pub watches_elsewhere: bool,
     /// … among them the `where` of a wait.
     pub waits_watch_elsewhere: bool,
+    /// … and which steps they belong to, but for the root itself.
+    pub watchers: Vec<Watch>,
+}
+
+/// A step with a condition that reads what changes elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The step.
+    pub step: StepIndex,
+    /// It reads the number of events: each may change it.
+    pub counts: bool,
+    /// Steps elsewhere that it names.
+    pub steps: BTreeSet<String>,
 }
 
 /// Index of a step in [`Definition::steps`].

@@ -176,3 +176,36 @@ steps:
     assert_eq!(play.taken()[1].0, "late");
     assert!(play.run.state().is_over());
 }
+
+/// A block that watches a step beside it, in each of `n` elements, and as many that watch nothing.
+#[test]
+fn what_watches_a_step_is_looked_at_when_that_step_changes() {
+    let cost = |n: usize| {
+        let waits = "  - {id: a, await: {signal: s}}\n  - {id: b, await: {signal: t}}\n";
+        let each = format!("  - id: all\n    for: {{each: 'range({n})', concurrency: 10000}}\n");
+        let block = "    done_when: \"steps.a.status == 'succeeded'\"\n    steps: [{id: w, sleep: 1h}]\n";
+        let body = format!("signals: {{s: {{}}, t: {{}}}}\nsteps:\n{waits}{each}{block}");
+        let mut play = Play::start(&body);
+        let (other, watched) = (play.send("t", "{}").visited, play.send("s", "{}").visited);
+        assert_eq!(play.run.state().unit("all").unwrap().status, workflow::state::Status::Succeeded);
+        (other, watched)
+    };
+    let (few, many) = (cost(10), cost(300));
+    assert_eq!(few.0, many.0, "nobody watches b");
+    assert!(many.1 > 300, "everybody watches a: {many:?}");
+}
+
+#[test]
+fn only_what_counts_events_is_looked_at_after_each() {
+    let watcher = "  - {id: box, done_when: 'execution.history_events > 3000', steps: [{id: w, sleep: 1h}]}\n";
+    let each = "  - id: all\n    for: {each: 'range(1000)', concurrency: 10000}\n";
+    let block = "    steps: [{id: v, await: {signal: t, until: 'false'}}]\n";
+    let body = format!("signals: {{t: {{}}}}\nsteps:\n{watcher}{each}{block}");
+    let mut play = Play::start(&body);
+    let cost = play.send("t", "{}");
+    assert!(cost.visited < 30, "{cost:?}");
+    while !play.events.iter().any(|recorded| recorded.event.to_string().starts_with("StepClosing box done")) {
+        assert!(play.run.state().head.seq < 3_010, "it is looked at");
+        play.send("t", "{}");
+    }
+}

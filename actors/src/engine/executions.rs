@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::execution::What;
 use crate::execution::ask::Start;
 use crate::failure::of_read;
-use crate::read;
+use crate::read::{self, Page};
 
 impl<E: Environment> Engine<E> {
     /// Starts an execution. With an id it may be repeated.
@@ -53,7 +53,7 @@ impl<E: Environment> Engine<E> {
         let as_of_ms = groups.iter().map(|group| group.now_ms()).min().unwrap_or(0);
         let summarize = |id: &str| {
             let group = &running.shard(id).context.group;
-            read::summary(id, &read::load(group, id, None, "\u{10ffff}", None)?)
+            read::summary(id, &read::load(group, id, None, None)?)
         };
         let (executions, next_cursor) = read::page(groups.iter(), &request, summarize)?;
         Ok(ExecutionPage { executions, next_cursor, as_of_ms })
@@ -82,7 +82,7 @@ impl<E: Environment> Engine<E> {
     pub async fn show(&self, id: &str, run: Option<u32>) -> Result<ExecutionState> {
         let shard = self.read(id).await?;
         let group = &shard.context.group;
-        let seen = read::load(group, id, run, "", None)?;
+        let seen = read::load(group, id, run, Some(Page::default()))?;
         read::show(id, &seen, || read::units_total(group, id, seen.run))
     }
 
@@ -92,7 +92,7 @@ impl<E: Environment> Engine<E> {
     /// `NOT_FOUND`.
     pub async fn units(&self, id: &str, run: Option<u32>, prefix: &str, cursor: Option<&str>) -> Result<UnitPage> {
         let shard = self.read(id).await?;
-        Ok(read::units(&read::load(&shard.context.group, id, run, prefix, cursor)?))
+        Ok(read::units(&read::load(&shard.context.group, id, run, Some(Page { prefix, after: cursor }))?))
     }
 
     /// The input alone.
@@ -144,7 +144,7 @@ impl<E: Environment> Engine<E> {
             let shard = self.read(id).await?;
             let mut waiter = shard.context.waiters.wait(&key);
             let group = &shard.context.group;
-            let seen = read::load(group, id, None, "", None)?;
+            let seen = read::load(group, id, None, Some(Page::default()))?;
             let over = !matches!(seen.state.head.status, RunStatus::Running | RunStatus::Continued);
             if over || Instant::now() >= until {
                 return read::show(id, &seen, || read::units_total(group, id, seen.run));

@@ -225,6 +225,11 @@ impl<E: Environment> Engine<E> {
         self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.alive()).sum())
     }
 
+    /// Executions that are in memory: something happens to them, or has lately. The others are rows on disk.
+    pub fn awake_executions(&self) -> u64 {
+        self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.awake()).sum())
+    }
+
     /// Worker sessions.
     pub fn worker_sessions(&self) -> u64 {
         self.running().map_or(0, |running| running.desk.sessions())

@@ -56,6 +56,7 @@ impl<E: Environment> Engine<E> {
         let mut poll = open_poll(&running, worker_session_id.as_deref(), free_slots)?;
         let answer = match parse(&token)? {
             Some(token) => {
+                running.desk.heard_about(&token, Instant::now());
                 let id = token.execution_id.clone();
                 self.ask(&running, &id, |reply| What::Complete { token, output, reply }).await?
             }
@@ -84,6 +85,7 @@ impl<E: Environment> Engine<E> {
         let unknown = request.unknown;
         let answer = match parse(&request.token)? {
             Some(token) => {
+                running.desk.heard_about(&token, Instant::now());
                 let id = token.execution_id.clone();
                 self.ask(&running, &id, |reply| What::Fail { token, error, unknown, reply }).await?
             }

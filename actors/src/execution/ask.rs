@@ -77,6 +77,17 @@ impl What {
         matches!(self, Self::Start(..))
     }
 
+    /// The same once more, if nobody outside would ask it again.
+    pub(crate) fn asked_by_the_node(&self) -> Option<Self> {
+        match self {
+            Self::TakeBack { token, reason } => Some(Self::TakeBack { token: token.clone(), reason: *reason }),
+            Self::Due(timer) => Some(Self::Due(timer.clone())),
+            Self::Silent(token) => Some(Self::Silent(token.clone())),
+            Self::Proceed => Some(Self::Proceed),
+            _ => None,
+        }
+    }
+
     /// Answers with an error without having looked at it.
     pub(crate) fn refuse(self, error: crate::error::Error) {
         // Who no longer waits does not need to know.

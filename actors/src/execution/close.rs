@@ -56,10 +56,9 @@ impl<E: Environment> Life<E> {
             return Err(error);
         }
         let (expected, number) = (loaded.expected, loaded.number);
-        if turn.events.is_empty()
-            && !(turn.flush && loaded.run.has_unwritten_details())
-            && !loaded.run.has_new_results()
-        {
+        let details = turn.flush && loaded.run.has_unwritten_details();
+        let nothing_beside = !loaded.run.has_new_results() && loaded.unfinished == loaded.stored_unfinished;
+        if turn.events.is_empty() && !details && nothing_beside {
             if !writes.is_empty() {
                 turn.parts.push(self.part(number, expected, Vec::new(), writes));
             }

@@ -24,6 +24,7 @@ use crate::table::{Timer, TimerKind};
 impl<E: Environment> Life<E> {
     /// Takes one ask.
     pub(super) fn take(&mut self, what: What, turn: &mut Turn) {
+        turn.again.extend(what.asked_by_the_node());
         match what {
             What::Start(start, reply) => self.start(*start, reply, turn),
             What::Complete { token, output, reply } => {
@@ -56,6 +57,10 @@ impl<E: Environment> Life<E> {
     pub(super) fn proceed(&mut self, turn: &mut Turn) {
         let now_ms = self.context.group.now_ms();
         let Some(loaded) = self.loaded.as_mut() else { return };
+        if loaded.run.state().head.status == RunStatus::Continued {
+            loaded.unfinished = false;
+            return self.next_run(turn);
+        }
         let batch = loaded.run.proceed(now_ms);
         loaded.unfinished = batch.unfinished;
         self.follow(turn, batch.events);
@@ -79,9 +84,14 @@ impl<E: Environment> Life<E> {
     fn follow(&mut self, turn: &mut Turn, events: Vec<Recorded>) {
         let scheduled = scheduled(&events);
         turn.extend(events);
-        let Some(loaded) = self.loaded.as_ref().filter(|loaded| !loaded.unfinished) else { return };
+        let Some(loaded) = self.loaded.as_mut().filter(|loaded| !loaded.unfinished) else { return };
         if loaded.run.state().head.status == RunStatus::Continued {
-            return self.next_run(turn);
+            // A document may go on and on without ever waiting: each further run gets a commit of its own.
+            loaded.unfinished = turn.runs_begun > 0;
+            if !loaded.unfinished {
+                self.next_run(turn);
+            }
+            return;
         }
         for unit in scheduled {
             self.hand_over_at_once(turn, &unit);
@@ -239,6 +249,7 @@ impl<E: Environment> Life<E> {
 
     /// Goes on in a new run, in the same commit: created, signals that nobody took, started (L10).
     fn next_run(&mut self, turn: &mut Turn) {
+        turn.runs_begun += 1;
         let Some(loaded) = self.loaded.as_ref() else { return };
         let state = loaded.run.state();
         let (command, definition) = (Start::next_run(state), Arc::clone(loaded.run.definition()));

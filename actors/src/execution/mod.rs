@@ -35,6 +35,8 @@ use turn::Turn;
 
 /// Details of a heartbeat are written with the next commit, at the latest after this.
 const FLUSH: Duration = Duration::from_secs(5);
+/// After a commit that failed, what only the node itself asks is asked again after this.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// What an execution is told.
 #[derive(Debug)]
@@ -188,19 +190,35 @@ impl<E: Environment> Life<E> {
         self.started = None;
         self.loaded = None;
         self.finish(turn, Some(error));
-        // Timers, offers and the like that this turn took are found again in what is stored.
-        let _ = self.shard.cast(ShardMsg::Rederive(self.term));
     }
 
     fn finish(&mut self, turn: Turn, failed: Option<&Error>) {
-        let Turn { answers, effects, offers, asks, permits, .. } = turn;
+        let Turn { answers, effects, offers, again, asks, permits, .. } = turn;
         match failed {
             None => self.do_effects(effects),
-            Some(_) => offers.into_iter().for_each(|ready| self.context.desk.enqueue(self.context.shard, ready)),
+            Some(_) => {
+                offers.into_iter().for_each(|ready| self.context.desk.enqueue(self.context.shard, ready));
+                self.ask_again(again);
+            }
         }
         answers.into_iter().for_each(|answer| answer(failed));
         self.handled += asks as u64;
         drop(permits);
+    }
+
+    /// What nobody else would ask again: time that is up, hand-overs that are lost.
+    fn ask_again(&self, again: Vec<What>) {
+        if again.is_empty() {
+            return;
+        }
+        let (shard, id) = (self.shard.clone(), Arc::clone(&self.id));
+        tokio::spawn(async move {
+            tokio::time::sleep(AGAIN).await;
+            for what in again {
+                // A shard that no longer leads leaves it to the next leader, who finds it in what is stored.
+                let _ = shard.cast(ShardMsg::ask(Arc::clone(&id), what, None));
+            }
+        });
     }
 
     /// Nothing waits: tells the shard, which may let it sleep.

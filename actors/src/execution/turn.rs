@@ -6,7 +6,7 @@ use workflow::command::Token;
 use workflow::event::Recorded;
 use workflow::key::Key;
 
-use super::ask::Reply;
+use super::ask::{Reply, What};
 use crate::desk::{Ready, Slot};
 use crate::error::Error;
 use crate::index::Change;
@@ -42,10 +42,14 @@ pub(crate) struct Turn {
     pub(crate) handed_over: Vec<HandedOver>,
     /// Offers that this turn took from the queue.
     pub(crate) offers: Vec<Ready>,
+    /// What is asked again should the commit fail.
+    pub(crate) again: Vec<What>,
     /// Hand-overs whose own result this turn took: nobody needs to be told to stop.
     pub(crate) reported: Vec<Token>,
     /// Places given back when the turn is over.
     pub(crate) permits: Vec<OwnedSemaphorePermit>,
+    /// How many runs it began after the first.
+    pub(crate) runs_begun: usize,
     /// How many asks it took.
     pub(crate) asks: usize,
     /// About how many bytes its events have.

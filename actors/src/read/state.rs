@@ -41,13 +41,21 @@ fn not_found(id: &str, run: Option<u32>) -> Error {
     Error::new(Code::NotFound, format!("there is no execution {id}{which}; check the id"))
 }
 
-/// Reads a run; without a number the newest.
+/// Which units are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Page<'a> {
+    /// Those whose keys begin with it.
+    pub(crate) prefix: &'a str,
+    /// … and come after this one.
+    pub(crate) after: Option<&'a str>,
+}
+
+/// Reads a run, and a page of its units if one is wanted; without a number the newest run.
 pub(crate) fn load<E: Environment>(
     group: &Group<E>,
     id: &str,
     run: Option<u32>,
-    prefix: &str,
-    after: Option<&str>,
+    page: Option<Page<'_>>,
 ) -> Result<Seen> {
     let read = group.read(|reader| {
         let Some(position) = reader.position(id.as_bytes())? else { return Ok(None) };
@@ -55,10 +63,12 @@ pub(crate) fn load<E: Environment>(
         let Some(record) = reader.get(&table::run(id, run))? else { return Ok(None) };
         let mut rows = SomeRows::default();
         rows.take_one(reader, id, run, RowKind::Head, &[])?;
-        let after = after.map(str::as_bytes);
-        let more =
-            rows.take_many(reader, id, run, RowKind::Unit, prefix.as_bytes(), after, UNITS_MAX, UNIT_BYTES_MAX)?;
-        rows.take_many(reader, id, run, RowKind::Timer, &[], None, UNITS_MAX, UNIT_BYTES_MAX)?;
+        let mut more = false;
+        if let Some(Page { prefix, after }) = page {
+            let (prefix, after) = (prefix.as_bytes(), after.map(str::as_bytes));
+            more = rows.take_many(reader, id, run, RowKind::Unit, prefix, after, UNITS_MAX, UNIT_BYTES_MAX)?;
+            rows.take_many(reader, id, run, RowKind::Timer, &[], None, UNITS_MAX, UNIT_BYTES_MAX)?;
+        }
         Ok(Some((run, record, rows, more)))
     });
     let read: std::result::Result<_, orbit_raft::state_store::Error> = read;
@@ -228,7 +238,7 @@ pub(crate) fn payload_of<E: Environment>(
     run: Option<u32>,
     which: impl FnOnce(&Execution) -> Option<Payload>,
 ) -> Result<Payload> {
-    Ok(which(&load(group, id, run, "", None)?.state).unwrap_or_default())
+    Ok(which(&load(group, id, run, None)?.state).unwrap_or_default())
 }
 
 /// All runs of an execution, oldest first.

@@ -43,6 +43,10 @@ impl Alive {
         self.awake.contains_key(id)
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.awake.len()
+    }
+
     pub(crate) fn insert(&mut self, id: Arc<str>, actor: ActorRef<Msg>) {
         self.ids.insert(actor.get_id(), Arc::clone(&id));
         self.awake.insert(id, Awake { actor, sent: 0, handled: 0, bytes: 0, resting: None });

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use orbit_raft::{Environment, Group};
 use tokio::sync::Semaphore;
@@ -29,6 +29,7 @@ pub(crate) struct Context<E: Environment> {
     /// Places for commands that wait.
     pub(crate) places: Arc<Semaphore>,
     alive: AtomicI64,
+    awake: AtomicU64,
 }
 
 impl<E: Environment> fmt::Debug for Context<E> {
@@ -58,6 +59,7 @@ impl<E: Environment> Context<E> {
             dice,
             places: Arc::new(Semaphore::new(places)),
             alive: AtomicI64::new(0),
+            awake: AtomicU64::new(0),
         }
     }
 
@@ -71,6 +73,16 @@ impl<E: Environment> Context<E> {
     /// Counts anew.
     pub(crate) fn recount(&self, alive: u64) {
         self.alive.store(i64::try_from(alive).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// So many executions are in memory now.
+    pub(crate) fn set_awake(&self, awake: usize) {
+        self.awake.store(awake as u64, Ordering::Relaxed);
+    }
+
+    /// Executions in memory.
+    pub(crate) fn awake(&self) -> u64 {
+        self.awake.load(Ordering::Relaxed)
     }
 
     /// Executions that are not over, if this node leads.

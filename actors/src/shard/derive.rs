@@ -23,7 +23,7 @@ use crate::table;
 const WINDOW: usize = 1_000;
 
 /// Hands everything to whoever does it: hand-overs in flight and queues to the desk, time to the timers, batches that
-/// were cut to their executions. May be repeated at any time.
+/// were cut to their executions. Once per term.
 pub(crate) fn derive<E: Environment>(context: &Arc<Context<E>>, shard: &ActorRef<ShardMsg>) -> Result<()> {
     let sink = Sink { shard: shard.clone(), context: Arc::clone(context), shards: context.shards };
     context.desk.lead(context.shard, Arc::new(sink));

@@ -46,8 +46,6 @@ pub(crate) enum ShardMsg {
     Leadership(Leadership),
     /// An execution has nothing to do.
     Rest { id: Arc<str>, handled: u64, bytes: usize, sleepy: bool },
-    /// A commit failed: what it would have done is derived again.
-    Rederive(Term),
     /// The desk has used up what it knows of a queue.
     Refill(Queue),
     /// Time to look at what rests.
@@ -149,10 +147,10 @@ impl<E: Environment> Actor for ShardActor<E> {
             ShardMsg::Leadership(Leadership::Leader { term }) => state.lead(&myself, term),
             ShardMsg::Leadership(_) => state.resign(),
             ShardMsg::Rest { id, handled, bytes, sleepy } => state.rests(&id, handled, bytes, sleepy),
-            ShardMsg::Rederive(term) => state.rederive(&myself, term),
             ShardMsg::Refill(queue) => state.refill(&queue),
             ShardMsg::Sweep => state.sweep(),
         }
+        state.context.set_awake(state.leading.as_ref().map_or(0, |leading| leading.alive.len()));
         Ok(())
     }
 
@@ -163,12 +161,12 @@ impl<E: Environment> Actor for ShardActor<E> {
 
     async fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<ShardMsg>,
+        _: ActorRef<ShardMsg>,
         event: SupervisionEvent,
         state: &mut ShardState<E>,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(actor, error) = event {
-            state.failed(&myself, &actor.get_id(), &error.to_string());
+            state.failed(&actor.get_id(), &error.to_string());
         }
         Ok(())
     }
@@ -216,16 +214,10 @@ impl<E: Environment> ShardState<E> {
         self.leads.send_replace(true);
     }
 
-    /// Everything that a leader before, or a commit that failed, would have done.
+    /// Everything that a leader before would have done.
     fn derive(&self, myself: &ActorRef<ShardMsg>) {
         if let Err(error) = derive::derive(&self.context, myself) {
             tracing::error!(shard = self.context.shard, %error, "what a leader owes cannot be read");
-        }
-    }
-
-    fn rederive(&mut self, myself: &ActorRef<ShardMsg>, term: Term) {
-        if self.leading.as_ref().is_some_and(|leading| leading.term == term) {
-            self.derive(myself);
         }
     }
 
@@ -261,14 +253,13 @@ impl<E: Environment> ShardState<E> {
         }
     }
 
-    fn failed(&mut self, myself: &ActorRef<ShardMsg>, actor: &ractor::ActorId, error: &str) {
+    fn failed(&mut self, actor: &ractor::ActorId, error: &str) {
         let Some(leading) = self.leading.as_mut() else { return };
         let Some(id) = leading.alive.remove_failed(actor) else { return };
         tracing::error!(execution = %id, error, "INTERNAL: an execution failed inside and is stopped");
         if leading.broken.len() < BROKEN_MAX {
             leading.broken.insert(id, error.to_owned());
         }
-        self.derive(myself);
     }
 }
 

@@ -84,11 +84,17 @@ pub async fn register(node: &Node, id: &str, tasks: &[&str]) -> Registered {
     node.register(worker(id, tasks)).await.unwrap()
 }
 
-/// The next task of a session.
+/// The next task of a session. It asks again and again: an open poll is no sign of life, a new one is.
 pub async fn poll(node: &Node, session: &Registered) -> Task {
-    let session = &session.worker_session_id;
-    let tasks = within(10, "a poll", node.poll(session, 1, Duration::from_secs(8))).await.unwrap();
-    tasks.into_iter().next().expect("no task came")
+    let next = async {
+        loop {
+            let tasks = node.poll(&session.worker_session_id, 1, Duration::from_millis(200)).await.unwrap();
+            if let Some(task) = tasks.into_iter().next() {
+                return task;
+            }
+        }
+    };
+    within(20, "a task", next).await
 }
 
 pub async fn complete(node: &Node, task: &Task, output: &str) {

@@ -5,9 +5,11 @@
 //! node on another machine it is worth as much as the clocks agree. Deciding, committing and sending are all in it;
 //! with a free slot the hand-over is part of the commit that made the task ready.
 //!
-//! One execution of some is looked at: its id says so, and its history is read after the measurement.
+//! Of those that begin while measuring, the first and then every twentieth is looked at: its id says so, and its
+//! history is read after the measurement.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +20,7 @@ use super::connection::Caller;
 use super::report::{Spread, histogram};
 use super::{Error, number};
 
-/// One execution of this many is looked at.
+/// One execution of so many is looked at.
 const EVERY: u64 = 20;
 /// Receipts that are kept.
 const RECEIPTS_MAX: usize = 20_000;
@@ -34,17 +36,20 @@ type Receipt = (String, u32, u64);
 pub(super) struct Receipts {
     /// Tells this run of the bench from others.
     prefix: String,
+    /// Executions that began while measuring.
+    measured: AtomicU64,
     arrived: Mutex<HashMap<String, Vec<Receipt>>>,
 }
 
 impl Receipts {
     pub(super) fn new(prefix: String) -> Self {
-        Self { prefix, arrived: Mutex::default() }
+        Self { prefix, measured: AtomicU64::new(0), arrived: Mutex::default() }
     }
 
     /// The id of an execution.
     pub(super) fn id(&self, number: u64, measuring: bool) -> String {
-        let mark = if measuring && number.is_multiple_of(EVERY) { MARK } else { "" };
+        let marked = measuring && self.measured.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY);
+        let mark = if marked { MARK } else { "" };
         format!("{}-{number}{mark}", self.prefix)
     }
 
@@ -93,4 +98,17 @@ fn scheduled(events: &[Value]) -> HashMap<(String, u32), u64> {
 pub(super) fn wall_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MARK, Receipts};
+
+    #[test]
+    fn the_first_execution_that_is_measured_is_looked_at() {
+        let receipts = Receipts::new("b".to_owned());
+        let ids: Vec<_> = (0..50).map(|number| receipts.id(number, number >= 7)).collect();
+        let marked: Vec<_> = (0..50).filter(|&number| ids[number].ends_with(MARK)).collect();
+        assert_eq!(marked, [7, 27, 47]);
+    }
 }

@@ -68,7 +68,10 @@ pub enum Error {
         reason: String,
     },
     /// There is no such key.
-    #[error("{place}: there is no key `{name}`{}", .suggestion.map(meant).unwrap_or_default())]
+    #[error(
+        "{place}: there is no key `{name}`{}",
+        .suggestion.map(|s| format!("; did you mean `{s}`?")).unwrap_or_default()
+    )]
     UnknownKey {
         /// The file.
         place: String,
@@ -88,10 +91,6 @@ pub enum Error {
     /// Values do not fit each other.
     #[error("{0}")]
     Together(String),
-}
-
-fn meant(name: &'static str) -> String {
-    format!("; did you mean `{name}`?")
 }
 
 impl Default for Config {

@@ -33,7 +33,10 @@ fn the_descriptors_hold_every_file_and_no_comments() {
     let set = prost_types::FileDescriptorSet::decode(DESCRIPTORS).unwrap();
     let mut packages: Vec<_> = set.file.iter().map(|file| file.package()).collect();
     packages.sort_unstable();
-    assert_eq!(packages, ["orbit.api.v1", "orbit.history.v1", "orbit.peer.v1", "orbit.store.v1", "orbit.worker.v1"]);
+    assert_eq!(
+        packages,
+        ["orbit.api.v1", "orbit.engine.v1", "orbit.history.v1", "orbit.peer.v1", "orbit.store.v1", "orbit.worker.v1"]
+    );
     assert!(set.file.iter().all(|file| file.source_code_info.is_none()));
 }
 

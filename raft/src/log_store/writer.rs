@@ -15,7 +15,7 @@ use std::fmt;
 use tokio::sync::mpsc;
 
 use crate::disk::{Batch, Disk, Error, FatalHook};
-use crate::phase::{self, Phase};
+use crate::phase::{self, During, Phase};
 
 /// How many requests may wait.
 const QUEUE: usize = 4096;
@@ -92,7 +92,7 @@ impl<D: Disk> Writer<D> {
             return Ok(());
         }
         self.disk.sync().await?;
-        drop(unsynced);
+        unsynced.into_iter().for_each(During::end);
         for tell in saved {
             tell();
         }

@@ -6,6 +6,7 @@ use super::close::Settling;
 use super::place::{Node, Place};
 use super::undo::Undoing;
 use super::waiting::Waiting;
+use super::watching::Watching;
 use super::{Facts, Next, Role, Walk, Walked};
 use crate::event::{Event, Recorded};
 use crate::key::{self, COMPENSATE, DEADLINE, GRACE, Key};
@@ -28,13 +29,14 @@ pub struct Work {
     pub asked: u64,
 }
 
-/// What closings and waits have worked out so far, so that each of their events costs little. Volatile as well: built again from
-/// the state when it is missing.
+/// What closings and waits have worked out so far, so that each of their events costs little. Volatile as well: built
+/// again from the state when it is missing.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     pub settling: HashMap<Key, Settling>,
     pub undoing: HashMap<Key, Undoing>,
     pub waiting: Waiting,
+    pub watching: Watching,
 }
 
 impl Agenda {
@@ -98,7 +100,10 @@ impl Agenda {
             event => self.note_step(facts, event),
         }
         if facts.definition.watches_elsewhere {
-            self.add_open_blocks(facts);
+            self.add(facts, Node::Root);
+            for watcher in self.memo.watching.note(facts, &recorded.event) {
+                self.add(facts, Node::of(&watcher));
+            }
         }
     }
 
@@ -123,6 +128,7 @@ impl Agenda {
     /// Everything that is open: for the start, after a pause, and when nothing is known.
     pub fn add_everything(&mut self, facts: &Facts<'_>) {
         self.memo.waiting.forget();
+        self.memo.watching.forget();
         self.add_block(facts, "");
         self.add(facts, Node::End);
         for (handler, _) in facts.state.handlers.iter().filter(|(_, handler)| !handler.done) {
@@ -180,14 +186,6 @@ impl Agenda {
     fn add_event_handlers(&mut self, facts: &Facts<'_>) {
         for (handler, _) in facts.state.handlers.iter().filter(|(_, handler)| !handler.done) {
             self.add(facts, Node::of(handler));
-        }
-    }
-
-    /// Every event may change what their conditions read.
-    fn add_open_blocks(&mut self, facts: &Facts<'_>) {
-        self.add(facts, Node::Root);
-        for (key, _) in facts.state.units.iter().filter(|(_, unit)| unit.status == Status::Open) {
-            self.add(facts, Node::of(key));
         }
     }
 }

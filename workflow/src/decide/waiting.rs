@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::{Facts, Role};
 use crate::definition::{Await, Kind};
 use crate::event::{Event, Recorded, Seq};
-use crate::key::{self, Key};
+use crate::key::Key;
 use crate::state::{Signal, Status};
 
 /// What is known of open waits and of signals that nobody took.
@@ -307,16 +307,10 @@ impl Waits {
     /// All that are open. Only units are read that can be or hold one.
     fn open(facts: &Facts<'_>) -> Self {
         let mut waits = Self::default();
-        let is_wait = |step: &&crate::definition::Step| matches!(step.kind, Kind::Await(_));
-        let tops: BTreeSet<&str> =
-            facts.definition.steps.iter().filter(is_wait).map(|step| facts.top_of(step)).collect();
-        let handlers = facts.state.handlers.iter().filter(|(_, handler)| !handler.done).map(|(path, _)| path);
-        let handlers = handlers.flat_map(|path| tops.iter().map(move |top| key::join(path, top)));
-        for top in tops.iter().map(|top| Key::from(*top)).chain(handlers) {
-            for (key, unit) in facts.state.units.under(&top) {
-                if unit.status == Status::Open && facts.role(key) == Role::Await {
-                    waits.add(facts, key);
-                }
+        for key in facts.units_of(|step| matches!(step.kind, Kind::Await(_))) {
+            let open = facts.unit(&key).is_some_and(|unit| unit.status == Status::Open);
+            if open && facts.role(&key) == Role::Await {
+                waits.add(facts, &key);
             }
         }
         waits
@@ -328,17 +322,6 @@ impl Waits {
         for name in &wait.signals {
             self.by_signal.entry(name.clone()).or_default().insert(unit.since, key.clone());
         }
-    }
-}
-
-impl<'a> Facts<'a> {
-    /// The id of the outermost step around `step`.
-    fn top_of(&self, step: &'a crate::definition::Step) -> &'a str {
-        let mut top = step;
-        while let Some(parent) = top.parent {
-            top = self.definition.step(parent);
-        }
-        &top.id
     }
 }
 

@@ -75,9 +75,9 @@ impl Definition {
             by_id: builder.by_id,
             watches_elsewhere: false,
             waits_watch_elsewhere: false,
+            watchers: Vec::new(),
         };
-        definition.watches_elsewhere = super::watches::watches_elsewhere(&definition);
-        definition.waits_watch_elsewhere = super::watches::waits_watch_elsewhere(&definition);
+        super::watches::find(&mut definition);
         Ok(definition)
     }
 }

@@ -1,29 +1,33 @@
-//! Whether some condition that is looked at again and again reads what changes elsewhere.
+//! Which conditions that are looked at again and again read what changes elsewhere.
 
 use std::collections::BTreeSet;
 
-use crate::definition::{Block, Definition, Kind, Step, StepIndex};
+use crate::definition::{Definition, Kind, Step, StepIndex, Watch};
 use crate::expression::Expression;
 
-/// See [`Definition::watches_elsewhere`].
-pub(super) fn watches_elsewhere(definition: &Definition) -> bool {
-    let watcher = Watcher::of(definition);
-    let handlers = &definition.handlers;
-    let ends = [&handlers.failure, &handlers.cancel, &handlers.timeout, &handlers.exit];
-    let handlers = ends.into_iter().flatten().chain(handlers.event.values());
-    watcher.block(&definition.root, Side::Root) || handlers.into_iter().any(|block| watcher.block(block, Side::Handler))
-}
-
-/// See [`Definition::waits_watch_elsewhere`]. In a handler it is enough to name a step of the root.
-pub(super) fn waits_watch_elsewhere(definition: &Definition) -> bool {
-    let watcher = Watcher::of(definition);
-    definition.steps.iter().any(|step| match &step.kind {
-        Kind::Await(wait) => {
-            let side = if watcher.is_in_root(step) { Side::Root } else { Side::Handler };
-            watcher.reads(wait.accept.as_ref(), side)
-        }
+/// Fills in [`Definition::watches_elsewhere`] and what belongs to it.
+pub(super) fn find(definition: &mut Definition) {
+    let root_ids = definition.root.steps.iter().map(|&index| definition.step(index).id.as_str());
+    let watcher = Watcher { definition, root_ids: root_ids.collect() };
+    let mut found: Vec<Watch> =
+        (0..).zip(&definition.steps).map(|(n, step)| watcher.step(StepIndex(n), step)).collect();
+    let waits = definition.steps.iter().any(|step| match &step.kind {
+        Kind::Await(wait) => watcher.seen(wait.accept.as_ref(), watcher.side(step)).watches(),
         _ => false,
-    })
+    });
+    if waits {
+        // A signal may then be for any wait after any event.
+        for (watch, step) in found.iter_mut().zip(&definition.steps) {
+            watch.counts |= matches!(step.kind, Kind::Await(_));
+        }
+    }
+    let root = watcher.seen(definition.root.done_when.as_ref(), Side::Root);
+    let root = root.watches()
+        || names_others(definition.root.done_when.as_ref(), |id| watcher.root_ids.contains(id)).next().is_some();
+    found.retain(|watch| watch.counts || !watch.steps.is_empty());
+    definition.waits_watch_elsewhere = waits;
+    definition.watches_elsewhere = root || !found.is_empty();
+    definition.watchers = found;
 }
 
 /// Whose steps a condition stands among.
@@ -33,57 +37,75 @@ enum Side {
     Handler,
 }
 
+/// What a condition reads that changes elsewhere.
+#[derive(Default)]
+struct Seen {
+    /// The number of events.
+    counts: bool,
+    steps: BTreeSet<String>,
+}
+
+impl Seen {
+    fn watches(&self) -> bool {
+        self.counts || !self.steps.is_empty()
+    }
+}
+
 struct Watcher<'a> {
     definition: &'a Definition,
     root_ids: BTreeSet<&'a str>,
 }
 
-impl<'a> Watcher<'a> {
-    fn of(definition: &'a Definition) -> Self {
-        let root_ids = definition.root.steps.iter().map(|&index| definition.step(index).id.as_str());
-        Watcher { definition, root_ids: root_ids.collect() }
+impl Watcher<'_> {
+    fn step(&self, index: StepIndex, step: &Step) -> Watch {
+        let side = self.side(step);
+        let mut watch = Watch { step: index, counts: false, steps: BTreeSet::new() };
+        let mut see = |condition: Option<&Expression>| {
+            let seen = self.seen(condition, side);
+            watch.counts |= seen.counts;
+            watch.steps.extend(seen.steps);
+        };
+        let elements_done = step.for_each.as_ref().and_then(|each| each.done_when.as_ref());
+        see(elements_done);
+        see(step.repeat.as_ref().map(|repeat| &repeat.until));
+        if let Kind::Await(wait) = &step.kind {
+            see(wait.accept.as_ref());
+            see(wait.until.as_ref());
+        }
+        let done_when = step.block().and_then(|block| block.done_when.as_ref());
+        see(done_when);
+        let own: BTreeSet<&str> = step.block().iter().flat_map(|block| &block.steps).map(|&own| self.id(own)).collect();
+        watch.steps.extend(names_others(done_when, |id| own.contains(id)).cloned());
+        watch.steps.extend(names_others(elements_done, |_| false).cloned());
+        watch
     }
 
-    fn is_in_root(&self, step: &Step) -> bool {
+    fn id(&self, index: StepIndex) -> &str {
+        &self.definition.step(index).id
+    }
+
+    fn side(&self, step: &Step) -> Side {
         let mut top = step;
         while let Some(parent) = top.parent {
             top = self.definition.step(parent);
         }
-        self.root_ids.contains(top.id.as_str())
+        if self.root_ids.contains(top.id.as_str()) { Side::Root } else { Side::Handler }
     }
 
-    fn block(&self, block: &Block, side: Side) -> bool {
-        let own = |id: &str| block.steps.iter().any(|&step| self.definition.step(step).id == id);
-        self.reads(block.done_when.as_ref(), side)
-            || names_others(block.done_when.as_ref(), own)
-            || block.steps.iter().any(|&step| self.step(step, side))
-    }
-
-    fn step(&self, index: StepIndex, side: Side) -> bool {
-        let step = self.definition.step(index);
-        let elements_done = step.for_each.as_ref().and_then(|each| each.done_when.as_ref());
-        let around = [elements_done, step.repeat.as_ref().map(|repeat| &repeat.until)];
-        let inside = match &step.kind {
-            Kind::Await(wait) => self.reads(wait.accept.as_ref(), side) || self.reads(wait.until.as_ref(), side),
-            Kind::Steps(block) => self.block(block, side),
-            _ => false,
-        };
-        inside
-            || names_others(elements_done, |_| false)
-            || around.into_iter().any(|condition| self.reads(condition, side))
-    }
-
-    fn reads(&self, condition: Option<&Expression>, side: Side) -> bool {
-        let Some(names) = condition.map(Expression::references) else { return false };
+    fn seen(&self, condition: Option<&Expression>, side: Side) -> Seen {
+        let Some(names) = condition.map(Expression::references) else { return Seen::default() };
         // `execution` as a whole shows the number of events too.
         let whole = names.variables.contains_key("execution") && names.execution_fields.is_empty();
-        whole
-            || names.execution_fields.contains("history_events")
-            || side == Side::Handler && names.steps.keys().any(|id| self.root_ids.contains(id.as_str()))
+        let of_the_root = |id: &&String| side == Side::Handler && self.root_ids.contains(id.as_str());
+        Seen {
+            counts: whole || names.execution_fields.contains("history_events"),
+            steps: names.steps.keys().filter(of_the_root).cloned().collect(),
+        }
     }
 }
 
 /// `done_when` implies no dependency: a step outside that it names may still change.
-fn names_others(done_when: Option<&Expression>, own: impl Fn(&str) -> bool) -> bool {
-    done_when.is_some_and(|condition| condition.references().steps.keys().any(|id| !own(id)))
+fn names_others(done_when: Option<&Expression>, own: impl Fn(&str) -> bool) -> impl Iterator<Item = &String> {
+    let names = done_when.into_iter().flat_map(|condition| condition.references().steps.keys());
+    names.filter(move |id| !own(id))
 }
