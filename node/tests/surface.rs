@@ -5,6 +5,7 @@ mod support;
 
 use std::time::Duration;
 
+use orbit_node::server::{Exposure, Server};
 use orbit_proto::api::orbit_service_client::OrbitServiceClient;
 use orbit_proto::api::{GetHistoryRequest, RegisterWorkflowsRequest, StartExecutionRequest, WaitExecutionRequest};
 use orbit_proto::worker::worker_service_client::WorkerServiceClient;
@@ -322,4 +323,12 @@ async fn a_poll_over_grpc_is_refused_without_a_session() {
     let ended = ended(&unknown.unwrap_err());
     assert_eq!((ended.code, ended.reason.as_deref()), (tonic::Code::NotFound, Some("UNKNOWN_SESSION")));
     node.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_not_ready_yet_can_be_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = support::config(&dir, &[]);
+    let server = Server::start_alone(&config, Exposure::Loopback).await.unwrap();
+    server.stop().await.expect("nothing holds the data");
 }

@@ -32,6 +32,7 @@ impl Node {
     pub async fn start_with(settings: &[(&'static str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let server = Server::start_alone(&config(&dir, settings), Exposure::Loopback).await.unwrap();
+        tokio::time::timeout(PATIENCE, server.ready()).await.expect("each shard gets a leader");
         Self { server, dir }
     }
 
