@@ -3,14 +3,16 @@
 //! A definition never changes, so one that is found in this node's own replica is good. What is not found there, and
 //! which version is the latest, is asked with a read that misses nothing acknowledged.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orbit_proto::engine::{DefinitionName, DefinitionRecord};
-use orbit_proto::store::{self, Precondition, precondition::Check, write};
+use orbit_proto::store::{Precondition, precondition::Check};
 use orbit_raft::state_store::PartOutcome;
-use orbit_raft::{Environment, Group, Part, Write};
+use orbit_raft::{Environment, Group, Part};
 use semver::Version;
 use serde_json::json;
 use workflow::definition::{Definition, Kind};
@@ -31,7 +33,26 @@ const PART_DEFINITIONS: u32 = 2;
 /// The definitions of the cluster as this node sees them.
 pub(crate) struct Definitions<E: Environment> {
     meta: Group<E>,
-    compiled: Arc<Mutex<HashMap<String, Arc<Definition>>>>,
+    compiled: Arc<Mutex<Compilations>>,
+}
+
+/// Definitions that were compiled already. They never change, so no start reads a document that is here.
+#[derive(Debug, Default)]
+struct Compilations {
+    by_hash: HashMap<String, Arc<Definition>>,
+    by_name: HashMap<(String, String), Arc<Definition>>,
+}
+
+impl Compilations {
+    fn keep(&mut self, definition: Arc<Definition>) -> Arc<Definition> {
+        if self.by_hash.len() >= KEPT_MAX {
+            self.by_name.clear();
+            self.by_hash.retain(|_, definition| Arc::strong_count(definition) > 1);
+        }
+        let kept = Arc::clone(self.by_hash.entry(definition.hash.clone()).or_insert(definition));
+        self.by_name.insert((kept.name.clone(), kept.version.to_string()), Arc::clone(&kept));
+        kept
+    }
 }
 
 impl<E: Environment> Clone for Definitions<E> {
@@ -67,8 +88,15 @@ impl<E: Environment> Definitions<E> {
 
     /// A definition by name; without a version the latest one.
     pub(crate) async fn resolve(&self, name: &str, version: Option<&str>) -> Result<Arc<Definition>> {
-        let record = self.find(name, version).await?.1;
-        self.compile(&record)
+        if let Some(version) = version
+            && let Some(known) = self.local(name, version)?
+        {
+            return Ok(known);
+        }
+        self.meta.read_index().await.map_err(|error| of_read(&error))?;
+        let latest = if version.is_none() { self.latest(name)? } else { None };
+        let found = version.or(latest.as_deref()).map(|version| self.local(name, version)).transpose()?;
+        found.flatten().ok_or_else(|| not_registered(name, version))
     }
 
     /// A definition as it is stored.
@@ -97,16 +125,29 @@ impl<E: Environment> Definitions<E> {
         let found = version.map(|version| Ok((self.record(name, &version)?, version))).transpose()?;
         match found {
             Some((Some(record), version)) => Ok((version, record)),
-            Some((None, version)) => Err(not_registered(&format!("{name} {version}"))),
-            None => Err(not_registered(name)),
+            Some((None, version)) => Err(not_registered(name, Some(&version))),
+            None => Err(not_registered(name, None)),
         }
     }
 
     fn latest(&self, name: &str) -> Result<Option<String>> {
-        let range = table::definitions(Some(name));
-        let rows = self.meta.read(|reader| reader.range(&range, usize::MAX)).map_err(of_storage)?;
-        let versions = rows.iter().filter_map(|(key, _)| table::definition_parts(key)?.1.parse::<Version>().ok());
+        let versions =
+            self.registered(Some(name))?.into_iter().filter_map(|(_, version)| version.parse::<Version>().ok());
         Ok(versions.max().map(|version| version.to_string()))
+    }
+
+    /// Names and versions of all definitions, or of one name. Documents are not read.
+    fn registered(&self, name: Option<&str>) -> Result<Vec<(String, String)>> {
+        let mut all = Vec::new();
+        let scanned = self.meta.read(|reader| {
+            reader.scan(&table::definitions(name), |key, _| {
+                let parts = table::definition_parts(key);
+                all.extend(parts.map(|(name, version)| (name.to_owned(), version.to_owned())));
+                ControlFlow::Continue(())
+            })
+        });
+        scanned.map_err(of_storage)?;
+        Ok(all)
     }
 
     fn record(&self, name: &str, version: &str) -> Result<Option<DefinitionRecord>> {
@@ -120,7 +161,7 @@ impl<E: Environment> Definitions<E> {
     }
 
     fn known(&self, hash: &str) -> Option<Arc<Definition>> {
-        self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()
+        self.compilations().by_hash.get(hash).cloned()
     }
 
     fn compile(&self, record: &DefinitionRecord) -> Result<Arc<Definition>> {
@@ -128,45 +169,51 @@ impl<E: Environment> Definitions<E> {
             return Ok(known);
         }
         let definition = Definition::from_normal_form(&record.normal_form).map_err(of_storage)?;
-        let definition = Arc::new(definition);
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if compiled.len() >= KEPT_MAX {
-            compiled.retain(|_, definition| Arc::strong_count(definition) > 1);
-        }
-        Ok(Arc::clone(compiled.entry(record.hash.clone()).or_insert(definition)))
+        Ok(self.compilations().keep(Arc::new(definition)))
+    }
+
+    fn compilations(&self) -> MutexGuard<'_, Compilations> {
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All definitions: by name, newest version first.
     pub(crate) async fn list(&self) -> Result<Vec<WorkflowSummary>> {
         self.meta.read_index().await.map_err(|error| of_read(&error))?;
-        let rows = self.meta.read(|reader| reader.range(&table::definitions(None), usize::MAX)).map_err(of_storage)?;
-        let mut all = Vec::with_capacity(rows.len());
-        for (_, value) in rows {
-            let record: DefinitionRecord = table::decode("definitions", &value).map_err(of_storage)?;
-            let definition = self.compile(&record)?;
-            all.push((definition.name.clone(), std::cmp::Reverse(definition.version.clone()), summary(&definition)));
+        let mut all = Vec::new();
+        for definition in self.all()? {
+            all.push((definition.name.clone(), Reverse(definition.version.clone()), summary(&definition)));
         }
         all.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
         Ok(all.into_iter().map(|(_, _, summary)| summary).collect())
     }
 
+    /// All definitions that this node's replica has.
+    fn all(&self) -> Result<Vec<Arc<Definition>>> {
+        let names = self.registered(None)?;
+        let found = names.iter().map(|(name, version)| self.local(name, version));
+        Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
     /// A definition that this node's replica has.
-    pub(crate) fn local(&self, name: &str, version: &str) -> Option<Arc<Definition>> {
-        self.record(name, version).ok().flatten().and_then(|record| self.compile(&record).ok())
+    pub(crate) fn local(&self, name: &str, version: &str) -> Result<Option<Arc<Definition>>> {
+        let key = (name.to_owned(), version.to_owned());
+        let known = self.compilations().by_name.get(&key).cloned();
+        match known {
+            Some(known) => Ok(Some(known)),
+            None => self.record(name, version)?.map(|record| self.compile(&record)).transpose(),
+        }
     }
 
     /// Every task version that some registered definition uses, as far as this node's replica knows.
-    pub(crate) fn task_versions(&self) -> BTreeSet<TaskVersion> {
-        let rows = self.meta.read(|reader| reader.range(&table::definitions(None), usize::MAX)).unwrap_or_default();
-        let records = rows.iter().filter_map(|(_, value)| table::decode("definitions", value).ok());
+    pub(crate) fn task_versions(&self) -> Result<BTreeSet<TaskVersion>> {
         let mut used = BTreeSet::new();
-        for definition in records.filter_map(|record: DefinitionRecord| self.compile(&record).ok()) {
+        for definition in self.all()? {
             used.extend(definition.tasks.iter().map(|(name, contract)| TaskVersion {
                 task_name: name.clone(),
                 contract_version: contract.version.to_string(),
             }));
         }
-        used
+        Ok(used)
     }
 
     // ---- registering
@@ -234,17 +281,14 @@ impl<E: Environment> Definitions<E> {
         };
         let key = table::definition(name, version);
         part.preconditions.push(Precondition { check: Some(Check::RowAbsent(key.clone().into())) });
-        part.writes.push(put(key, table::encode(&record)));
+        part.writes.push(table::put(key, table::encode(&record)));
         let named = DefinitionName { name: name.clone(), version: version.to_owned() };
-        part.writes.push(put(table::by_hash(&one.hash), table::encode(&named)));
+        part.writes.push(table::put(table::by_hash(&one.hash), table::encode(&named)));
     }
 }
 
-fn put(key: Vec<u8>, value: bytes::Bytes) -> Write {
-    Write { op: Some(write::Op::Put(store::Put { key: key.into(), value })) }
-}
-
-fn not_registered(what: &str) -> Error {
+fn not_registered(name: &str, version: Option<&str>) -> Error {
+    let what = version.map_or_else(|| name.to_owned(), |version| format!("{name} {version}"));
     Error::new(
         Code::WorkflowNotFound,
         format!("no workflow {what} is registered; deploy it, or check name and version"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use orbit_proto::engine::ClusterRecord;
-use orbit_proto::store::{self, Precondition, precondition::Check, write};
-use orbit_raft::{Environment, Group, GroupId, Leadership, Part, PeerAddress, RaftNode, Write};
+use orbit_proto::store::{Precondition, precondition::Check};
+use orbit_raft::{Environment, Group, GroupId, Leadership, Part, PeerAddress, RaftNode};
 
 use crate::engine::Settings;
 use crate::error::{Code, Error, Result};
@@ -67,11 +67,10 @@ async fn cluster<E: Environment>(meta: &Group<E>, shards: u16) -> Result<Cluster
         return Ok(record);
     }
     let record = ClusterRecord { shards: u32::from(shards) };
-    let put = store::Put { key: table::cluster().into(), value: table::encode(&record) };
     let part = Part {
         kind: PART_CLUSTER,
         preconditions: vec![Precondition { check: Some(Check::RowAbsent(table::cluster().into())) }],
-        writes: vec![Write { op: Some(write::Op::Put(put)) }],
+        writes: vec![table::put(table::cluster(), table::encode(&record))],
         ..Part::default()
     };
     // Should another have been faster, its record stands.

@@ -28,6 +28,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use orbit_proto::store::{Put, write};
+use orbit_raft::Write;
 use orbit_raft::disk::KeyRange;
 use orbit_raft::state_store::key::{Table, hashed, ordered};
 use prost::Message;
@@ -86,6 +88,16 @@ pub(crate) fn decode<M: Message + Default>(table: &'static str, value: &[u8]) ->
         Some((format, _)) => Err(Unreadable { table, reason: format!("its format is {format}") }),
         None => Err(Unreadable { table, reason: "it is empty".to_owned() }),
     }
+}
+
+/// Sets a row.
+pub(crate) fn put(key: Vec<u8>, value: impl Into<Bytes>) -> Write {
+    Write { op: Some(write::Op::Put(Put { key: key.into(), value: value.into() })) }
+}
+
+/// Removes a row.
+pub(crate) fn delete(key: Vec<u8>) -> Write {
+    Write { op: Some(write::Op::Delete(key.into())) }
 }
 
 /// The rows of one kind of a run.

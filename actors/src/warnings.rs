@@ -1,6 +1,5 @@
 //! What is allowed and probably not meant, as far as only a node can know it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orbit_raft::Environment;
@@ -11,6 +10,7 @@ use workflow::document::{self, Registry};
 use crate::api::TaskVersion;
 use crate::definitions::Definitions;
 use crate::desk::Desk;
+use crate::error::Result;
 
 /// What a node knows beside a document.
 struct Known<'a, E: Environment> {
@@ -24,7 +24,7 @@ impl<E: Environment> Registry for Known<'_, E> {
     }
 
     fn definition(&self, name: &str, version: &Version) -> Option<Arc<Definition>> {
-        self.definitions.local(name, &version.to_string())
+        self.definitions.local(name, &version.to_string()).ok().flatten()
     }
 }
 
@@ -40,15 +40,14 @@ pub(crate) fn registry_warnings<E: Environment>(
 }
 
 /// Warnings about versions that no definition uses.
-pub(crate) async fn unused_contracts<E: Environment>(
+pub(crate) fn unused_contracts<E: Environment>(
     contracts: &[TaskVersion],
     definitions: &Definitions<E>,
-) -> Vec<String> {
-    let used: BTreeSet<TaskVersion> = definitions.task_versions();
+) -> Result<Vec<String>> {
+    let used = definitions.task_versions()?;
     let unused = contracts.iter().filter(|contract| !used.contains(contract));
-    unused
-        .map(|TaskVersion { task_name, contract_version }| {
-            format!("no registered workflow uses {task_name} {contract_version}; check name and version, or deploy one")
-        })
-        .collect()
+    let warning = |TaskVersion { task_name, contract_version }: &TaskVersion| {
+        format!("no registered workflow uses {task_name} {contract_version}; check name and version, or deploy one")
+    };
+    Ok(unused.map(warning).collect())
 }

@@ -5,6 +5,8 @@ mod support;
 
 use std::time::Duration;
 
+use orbit_actors::api::Delivery;
+use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
 use support::{complete, deploy, events, open, poll, register, settings, start, within};
 
@@ -99,5 +101,62 @@ async fn everything_goes_on_after_a_restart() {
         let state = within(10, "the end", node.wait(id, Duration::from_secs(8))).await.unwrap();
         assert_eq!(state.summary.status, "COMPLETED", "{:?}", events(&node, id).await);
     }
+    node.shutdown().await.unwrap();
+}
+
+/// The aim of the whole line: one commit per step. The next task rides on the commit of the result before it, if a slot
+/// is free; otherwise each step would cost a second commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_costs_one_commit_per_step_and_one_for_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    deploy(&node, CHAIN).await;
+    let mut stream = node.connect(support::worker("w", &["first", "second"])).await.unwrap();
+    let before = node.shards()[0].applied;
+    stream.offer_slots(1);
+    node.start(start("chain", "a", r#"{"n": 1}"#)).await.unwrap();
+    for _ in 0..2 {
+        let delivery = within(10, "a task", stream.deliveries.recv()).await;
+        let Some(Delivery::Task(task)) = delivery else { panic!("{delivery:?}") };
+        stream.received(std::slice::from_ref(&task.token));
+        stream.offer_slots(1);
+        complete(&node, &task, r#"{"n": 1}"#).await;
+    }
+    assert_eq!(node.show("a", None).await.unwrap().summary.status, "COMPLETED");
+    assert_eq!(node.shards()[0].applied - before, 3);
+    node.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_that_is_full_refuses_starts_and_takes_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), Settings { in_flight_max: 1, ..settings(1) }).await;
+    deploy(&node, CHAIN).await;
+    let starts = (0..200).map(|n| {
+        let node = node.clone();
+        tokio::spawn(async move { (n, node.start(start("chain", &format!("c{n}"), r#"{"n": 1}"#)).await) })
+    });
+    let (mut taken, mut refused) = (Vec::new(), 0);
+    for start in starts.collect::<Vec<_>>() {
+        match start.await.unwrap() {
+            (n, Ok(started)) => {
+                assert!(started.created);
+                taken.push(n);
+            }
+            (_, Err(error)) => {
+                assert_eq!(error.code, Code::Overloaded);
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0 && !taken.is_empty(), "{refused} refused of 200");
+    assert_eq!(node.active_executions(), taken.len() as u64, "what was refused left nothing behind");
+    // Results are never refused for load: they wait for their turn.
+    let session = register(&node, "w", &["first", "second"]).await;
+    let works = (0..taken.len().min(20)).map(|_| async {
+        let task = poll(&node, &session).await;
+        complete(&node, &task, r#"{"n": 1}"#).await;
+    });
+    futures::future::join_all(works).await;
     node.shutdown().await.unwrap();
 }

@@ -144,9 +144,11 @@ impl<E: Environment> Engine<E> {
             let shard = self.read(id).await?;
             let mut waiter = shard.context.waiters.wait(&key);
             let group = &shard.context.group;
-            let seen = read::load(group, id, None, Some(Page::default()))?;
-            let over = !matches!(seen.state.head.status, RunStatus::Running | RunStatus::Continued);
+            // Until then only the head is read.
+            let status = read::load(group, id, None, None)?.state.head.status;
+            let over = !matches!(status, RunStatus::Running | RunStatus::Continued);
             if over || Instant::now() >= until {
+                let seen = read::load(group, id, None, Some(Page::default()))?;
                 return read::show(id, &seen, || read::units_total(group, id, seen.run));
             }
             // At the time-out the state is read once more.

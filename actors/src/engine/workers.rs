@@ -24,7 +24,7 @@ impl<E: Environment> Engine<E> {
         let running = self.running()?;
         let contracts = request.contracts.clone();
         let mut registered = running.desk.register(request, Instant::now(), || self.new_id(&running))?;
-        registered.warnings.extend(warnings::unused_contracts(&contracts, &running.definitions).await);
+        registered.warnings.extend(warnings::unused_contracts(&contracts, &running.definitions)?);
         Ok(registered)
     }
 
@@ -124,7 +124,7 @@ impl<E: Environment> Engine<E> {
         let running = self.running()?;
         let contracts = request.contracts.clone();
         let mut connection = running.desk.open_stream(request, Instant::now(), || self.new_id(&running))?;
-        connection.session.warnings.extend(warnings::unused_contracts(&contracts, &running.definitions).await);
+        connection.session.warnings.extend(warnings::unused_contracts(&contracts, &running.definitions)?);
         Ok(connection)
     }
 

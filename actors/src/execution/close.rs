@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use orbit_proto::engine::{HeldRow, ReadyRow, RunRecord};
-use orbit_proto::store::{self, write};
 use orbit_raft::{Environment, Part, Write};
 use workflow::command::{Run, Token};
 use workflow::event::{Event, Recorded, StepDispatched};
@@ -16,8 +15,9 @@ use super::loaded::{Expected, StoredBefore, list_row};
 use super::turn::{HandedOver, Turn};
 use crate::api::Task;
 use crate::error::Result;
+use crate::history;
 use crate::index::{Change, turns_everything};
-use crate::{history, table};
+use crate::table::{self, delete, put};
 
 /// A row of a run.
 pub(super) fn row(id: &str, run: u32, change: RowChange) -> Write {
@@ -26,14 +26,6 @@ pub(super) fn row(id: &str, run: u32, change: RowChange) -> Write {
         Some(value) => put(key, value),
         None => delete(key),
     }
-}
-
-pub(super) fn put(key: Vec<u8>, value: impl Into<bytes::Bytes>) -> Write {
-    Write { op: Some(write::Op::Put(store::Put { key: key.into(), value: value.into() })) }
-}
-
-fn delete(key: Vec<u8>) -> Write {
-    Write { op: Some(write::Op::Delete(key.into())) }
 }
 
 impl<E: Environment> Life<E> {

@@ -25,6 +25,9 @@ impl<E: Environment> Life<E> {
     /// Takes one ask.
     pub(super) fn take(&mut self, what: What, turn: &mut Turn) {
         turn.again.extend(what.asked_by_the_node());
+        if let Err(error) = self.load() {
+            return self.cannot_load(what, error, turn);
+        }
         match what {
             What::Start(start, reply) => self.start(*start, reply, turn),
             What::Complete { token, output, reply } => {
@@ -51,6 +54,14 @@ impl<E: Environment> Life<E> {
             What::Silent(token) => self.silent(turn, &token),
             What::Proceed => {}
         }
+    }
+
+    /// The run cannot be read: callers are told, and what the node itself asks is asked again later.
+    fn cannot_load(&mut self, what: What, error: Error, turn: &mut Turn) {
+        tracing::error!(execution = %self.id, %error, "an execution cannot be read");
+        // An offer is dropped with its slot: the desk has the rows of the queue read again after a while.
+        what.refuse(error.clone());
+        turn.broken = Some(error);
     }
 
     /// The next batch of a command whose batch was cut.
@@ -158,9 +169,8 @@ impl<E: Environment> Life<E> {
         };
         // What no longer waits leaves the slot to others: it is free again when it is dropped here.
         if self.load().is_ok_and(|loaded| loaded.is_some_and(waits)) {
-            let unit = ready.unit.unit.clone();
-            turn.offers.push(ready);
-            self.hand_over(turn, &unit, slot);
+            // Should the commit fail, the desk has the rows of the queue read again.
+            self.hand_over(turn, &ready.unit.unit, slot);
         } else {
             self.context.desk.withdraw(self.context.shard, &ready.queue, &ready.order, &ready.unit);
         }

@@ -193,13 +193,10 @@ impl<E: Environment> Life<E> {
     }
 
     fn finish(&mut self, turn: Turn, failed: Option<&Error>) {
-        let Turn { answers, effects, offers, again, asks, permits, .. } = turn;
+        let Turn { answers, effects, again, asks, permits, .. } = turn;
         match failed {
             None => self.do_effects(effects),
-            Some(_) => {
-                offers.into_iter().for_each(|ready| self.context.desk.enqueue(self.context.shard, ready));
-                self.ask_again(again);
-            }
+            Some(_) => self.ask_again(again),
         }
         answers.into_iter().for_each(|answer| answer(failed));
         self.handled += asks as u64;

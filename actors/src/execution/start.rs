@@ -49,7 +49,7 @@ impl<E: Environment> Life<E> {
             definition_hash: start.definition.hash.clone(),
             input_sha256: digest(&input).to_vec().into(),
         };
-        turn.extra_writes.push(super::close::put(table::start(&self.id), table::encode(&record)));
+        turn.extra_writes.push(table::put(table::start(&self.id), table::encode(&record)));
         self.started = Some(record);
         Ok(Started { execution_id: self.id.to_string(), run: 1, created: true })
     }

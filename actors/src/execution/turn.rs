@@ -7,7 +7,7 @@ use workflow::event::Recorded;
 use workflow::key::Key;
 
 use super::ask::{Reply, What};
-use crate::desk::{Ready, Slot};
+use crate::desk::Slot;
 use crate::error::Error;
 use crate::index::Change;
 
@@ -40,8 +40,6 @@ pub(crate) struct Turn {
     pub(crate) answers: Vec<Answer>,
     /// Tasks to deliver.
     pub(crate) handed_over: Vec<HandedOver>,
-    /// Offers that this turn took from the queue.
-    pub(crate) offers: Vec<Ready>,
     /// What is asked again should the commit fail.
     pub(crate) again: Vec<What>,
     /// Hand-overs whose own result this turn took: nobody needs to be told to stop.

@@ -180,6 +180,10 @@ impl<E: Environment> ShardState<E> {
         };
         if let Some(why) = leading.broken.get(&id) {
             let message = format!("the execution met an internal error and is not decided any more: {why}");
+            if let What::Offer(ready, _) = &ask.what {
+                // Others get the slot; this task is not offered again while it waits in memory.
+                self.context.desk.withdraw(self.context.shard, &ready.queue, &ready.order, &ready.unit);
+            }
             ask.what.refuse(Error::new(Code::Internal, message));
             return Ok(());
         }

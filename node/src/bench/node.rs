@@ -61,7 +61,9 @@ impl Node {
         let Some(foreign) = &options.node else { return Self::start(options).await };
         let client = Client::new(&foreign.address, foreign.token.clone(), Duration::from_secs(5))?;
         client.send(&Call::get(["v1", "health"])).await?;
-        let (grpc, token) = (foreign.grpc_address.clone(), foreign.token.clone());
+        // With or without the scheme, as a node prints it and as it is written in `addresses.json`.
+        let grpc = foreign.grpc_address.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let token = foreign.token.clone();
         Ok(Self { client, grpc, token, pid: foreign.pid, own: None })
     }
 
