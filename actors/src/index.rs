@@ -214,11 +214,13 @@ pub(crate) fn waiting(state: &Execution, unit: &Unit) -> Option<(Queue, Order, u
     Some((queue.clone(), order, unit.attempt))
 }
 
-fn timer(state: &Execution, name: &Key) -> Option<u64> {
+/// When a timer of the history is due, if it runs.
+pub(crate) fn timer(state: &Execution, name: &Key) -> Option<u64> {
     state.timers.get(name).and_then(|timer| timer.fire_at_ms).filter(|_| !rests(state))
 }
 
-fn run_timeout(state: &Execution) -> Option<u64> {
+/// When the time-out of the run is due, if it has one that still counts.
+pub(crate) fn run_timeout(state: &Execution) -> Option<u64> {
     state.head.timeout_at_ms.filter(|_| !rests(state) && state.closing(ROOT).is_none())
 }
 

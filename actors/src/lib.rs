@@ -11,12 +11,14 @@
 //! - `desk`: where ready tasks meet idle slots; worker sessions
 //! - `definitions`: registered documents
 //! - `read`: answers about executions
+//! - `check`: whether the index tables say what the states say
 //! - `supervisor` and `found`: the shards of a node, and how a cluster begins
 //! - [`engine`]: all of it as one handle
 
 #![warn(missing_docs)]
 
 pub mod api;
+mod check;
 mod definitions;
 mod desk;
 pub mod engine;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use orbit_actors::api::{Complete, Delivery, Fail, Register};
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
-use support::{Node, complete, deploy, events, json, open, poll, register, settings, start, within};
+use support::{Node, close, complete, deploy, events, json, open, poll, register, settings, start, within};
 
 const SAGA: &str = r#"
 name: saga
@@ -85,7 +85,7 @@ async fn what_was_done_is_undone_in_reverse_order() {
     assert_eq!(undone, ["compensate:charge", "compensate:reserve[1]", "compensate:reserve[0]"]);
     let state = node.show("a", None).await.unwrap();
     assert_eq!(state.error.unwrap().code, "REFUSED");
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +116,7 @@ async fn a_silent_worker_loses_its_task_and_another_try_follows() {
     assert_eq!(end(&node, "a").await, "COMPLETED");
     let late = Complete { token: second.token.clone(), output: json("{}"), ..Complete::default() };
     assert!(!node.complete(late).await.unwrap().accepted);
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn tasks_of_a_lost_session_are_handed_over_again() {
     assert!(happened.iter().any(|event| event.contains("worker_lost")), "{happened:?}");
     node.cancel("a", "enough", true).await.unwrap();
     assert_eq!(end(&node, "a").await, "CANCELLED");
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,7 +162,7 @@ async fn a_stream_gets_one_task_per_slot_and_what_it_did_not_confirm_goes_to_oth
     let again = poll(&node, &session).await;
     assert_eq!((again.execution_id.as_str(), again.redelivery), (second.execution_id.as_str(), true));
     complete(&node, &first, "{}").await;
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -188,7 +188,45 @@ async fn cancelling_tells_the_worker_to_stop() {
     complete(&node, &undo, "{}").await;
     assert_eq!(end(&node, "a").await, "CANCELLED");
     assert_eq!(node.cancel("a", "again", false).await.unwrap().summary.status, "CANCELLED");
-    node.shutdown().await.unwrap();
+    close(node).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restart_a_task_goes_to_others_unless_its_worker_still_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(4)).await;
+    deploy(&node, SAGA).await;
+    let (keeps, forgets) = (register(&node, "keeps", &ALL).await, register(&node, "forgets", &ALL).await);
+    let gone = register(&node, "gone", &ALL).await;
+    for id in ["a", "b", "c"] {
+        node.start(start("saga", id, r#"{"items": []}"#)).await.unwrap();
+    }
+    let (kept, forgotten) = (poll(&node, &keeps).await, poll(&node, &forgets).await);
+    let lost = poll(&node, &gone).await;
+    close(node).await;
+
+    let short = Settings { session_timeout: Duration::from_millis(800), ..settings(4) };
+    let node = open(dir.path(), short).await;
+    let resume = |worker: &str, session: &str, tokens: Vec<String>| Register {
+        worker_session_id: Some(session.to_owned()),
+        tokens,
+        ..support::worker(worker, &ALL)
+    };
+    let keeps = resume("keeps", &keeps.worker_session_id, vec![kept.token.clone()]);
+    let keeps = node.register(keeps).await.unwrap();
+    // It lives and does not say that it holds its task: handed over at once.
+    node.register(resume("forgets", &forgets.worker_session_id, Vec::new())).await.unwrap();
+    let again = poll(&node, &keeps).await;
+    assert_eq!((&again.execution_id, again.redelivery), (&forgotten.execution_id, true));
+    // Nothing is heard of the third: handed over when its session has had its time.
+    let again = poll(&node, &keeps).await;
+    assert_eq!((&again.execution_id, again.redelivery), (&lost.execution_id, true));
+    let happened = events(&node, &lost.execution_id).await;
+    assert!(happened.iter().any(|event| event.contains("worker_lost")), "{happened:?}");
+    let untouched = events(&node, &kept.execution_id).await;
+    assert!(!untouched.iter().any(|event| event.contains("Uncertain")), "{untouched:?}");
+    complete(&node, &kept, "{}").await;
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,8 +238,7 @@ async fn a_wide_fan_out_survives_a_restart_in_the_middle() {
     node.start(start("saga", "a", &format!("{{\"items\": {items:?}}}"))).await.unwrap();
     let session = register(&node, "w", &ALL).await;
     work(&node, &session.worker_session_id, 1_200).await;
-    node.shutdown().await.unwrap();
-    drop(node);
+    close(node).await;
 
     let node = open(dir.path(), settings(1)).await;
     let again = Register { worker_session_id: Some(session.worker_session_id), ..support::worker("w", &ALL) };
@@ -211,7 +248,7 @@ async fn a_wide_fan_out_survives_a_restart_in_the_middle() {
     let happened = events(&node, "a").await;
     let reserved = happened.iter().filter(|event| event.starts_with("StepSucceeded reserve[")).count();
     assert_eq!(reserved, 3_000, "each element exactly once");
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 /// Completes tasks until there are no more.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use orbit_actors::api::Delivery;
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
-use support::{complete, deploy, events, open, poll, register, settings, start, within};
+use support::{close, complete, deploy, events, open, poll, register, settings, start, within};
 
 const CHAIN: &str = r#"
 name: chain
@@ -49,7 +49,7 @@ async fn a_document_becomes_work_done_by_a_worker() {
             assert_eq!(state.output.unwrap().as_str(), r#"{"sum":9007199254740993}"#);
         }
         assert_eq!(node.active_executions(), 0);
-        node.shutdown().await.unwrap();
+        close(node).await;
     }
 }
 
@@ -67,7 +67,7 @@ async fn a_start_may_be_repeated_and_another_one_with_its_id_is_refused() {
     assert_eq!(node.start(start("chain", "a/b", "{}")).await.unwrap_err().code, Code::InvalidExecutionId);
     assert_eq!(node.start(start("chain", "c", "[]")).await.unwrap_err().code, Code::InvalidInput);
     assert_eq!(node.show("c", None).await.unwrap_err().code, Code::NotFound);
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,8 +79,7 @@ async fn everything_goes_on_after_a_restart() {
     node.start(start("chain", "a", r#"{"n": 1}"#)).await.unwrap();
     node.start(start("chain", "b", r#"{"n": 2}"#)).await.unwrap();
     let held = poll(&node, &session).await;
-    node.shutdown().await.unwrap();
-    drop(node);
+    close(node).await;
 
     let node = open(dir.path(), settings(4)).await;
     assert_eq!(node.active_executions(), 2);
@@ -101,7 +100,7 @@ async fn everything_goes_on_after_a_restart() {
         let state = within(10, "the end", node.wait(id, Duration::from_secs(8))).await.unwrap();
         assert_eq!(state.summary.status, "COMPLETED", "{:?}", events(&node, id).await);
     }
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 /// The aim of the whole line: one commit per step. The next task rides on the commit of the result before it, if a slot
@@ -124,7 +123,7 @@ async fn a_chain_costs_one_commit_per_step_and_one_for_its_start() {
     }
     assert_eq!(node.show("a", None).await.unwrap().summary.status, "COMPLETED");
     assert_eq!(node.shards()[0].applied - before, 3);
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,5 +157,5 @@ async fn a_shard_that_is_full_refuses_starts_and_takes_results() {
         complete(&node, &task, r#"{"n": 1}"#).await;
     });
     futures::future::join_all(works).await;
-    node.shutdown().await.unwrap();
+    close(node).await;
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use orbit_actors::api::ListExecutions;
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
-use support::{Node, complete, deploy, events, open, poll, register, settings, start, within};
+use support::{Node, close, complete, deploy, events, open, poll, register, settings, start, within};
 
 const NAP: &str = r#"
 name: nap
@@ -66,7 +66,7 @@ async fn what_sleeps_is_not_in_memory_and_wakes_in_time() {
         assert!(at("TimerFired") >= at("TimerStarted") + 1_500, "{:?}", events(&node, &id).await);
     }
     assert_eq!(node.active_executions(), 0);
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,14 +76,13 @@ async fn what_came_due_while_the_node_was_down_fires_at_its_start() {
     deploy(&node, NAP).await;
     node.start(start("nap", "a", r#"{"ms": 50}"#)).await.unwrap();
     node.start(start("nap", "b", r#"{"ms": 3600000}"#)).await.unwrap();
-    node.shutdown().await.unwrap();
-    drop(node);
+    close(node).await;
     let node = open(dir.path(), settings(4)).await;
     assert_eq!(end(&node, "a").await, "COMPLETED");
     assert_eq!(node.show("b", None).await.unwrap().waiting_for, ["rest WAITING"]);
     node.cancel("b", "enough", false).await.unwrap();
     assert_eq!(end(&node, "b").await, "CANCELLED");
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +109,7 @@ async fn an_execution_goes_on_in_new_runs_and_callers_follow_it() {
     assert_eq!((again.created, again.run), (false, 3));
     assert_eq!(node.history("a", Some(4), 1, 10).await.unwrap_err().code, Code::NotFound);
     assert_eq!(node.list(ListExecutions { limit: 10, ..ListExecutions::default() }).await.unwrap().executions.len(), 1);
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 /// A document that never waits once overflowed the stack: each run began inside the end of the one before.
@@ -131,7 +130,7 @@ steps:
     assert_eq!(end(&node, "a").await, "COMPLETED");
     assert_eq!(node.runs("a").await.unwrap().len(), 1_001);
     assert_eq!(node.active_executions(), 0);
-    node.shutdown().await.unwrap();
+    close(node).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,5 +159,5 @@ async fn a_list_is_paged_over_all_shards_newest_first() {
     }
     assert_eq!(found.len(), 30);
     assert!(found.windows(2).all(|pair| pair[0].0 >= pair[1].0), "newest first");
-    node.shutdown().await.unwrap();
+    close(node).await;
 }

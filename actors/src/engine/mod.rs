@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::api::ShardHealth;
+use crate::check;
 use crate::definitions::Definitions;
 pub use crate::desk::Connection;
 use crate::desk::{Desk, DeskSettings};
@@ -246,6 +247,17 @@ impl<E: Environment> Engine<E> {
             Ok((shard.context.shard, format!("{hash:?}")))
         };
         running.shards.iter().map(hash).collect()
+    }
+
+    /// Counts anew, from the states of all runs, what must lie in the index tables, and lists every row that is missing
+    /// or too many: none, at any moment. Reads everything.
+    ///
+    /// # Errors
+    /// `STORAGE_ERROR`.
+    pub fn check(&self) -> Result<Vec<String>> {
+        let running = self.running()?;
+        let faults = running.shards.iter().map(|shard| check::check(&shard.context.group));
+        Ok(faults.collect::<Result<Vec<_>>>()?.concat())
     }
 
     // ---- the way to an execution

@@ -113,3 +113,9 @@ pub async fn events(node: &Node, id: &str) -> Vec<String> {
     }
     lines
 }
+
+/// Stops a node, after a look at whether its index tables say what its executions say.
+pub async fn close(node: Node) {
+    assert_eq!(node.check().unwrap(), Vec::<String>::new());
+    node.shutdown().await.unwrap();
+}
