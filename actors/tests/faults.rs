@@ -251,6 +251,34 @@ async fn a_wide_fan_out_survives_a_restart_in_the_middle() {
     close(node).await;
 }
 
+/// A start that makes more events than one commit takes is cut (L12). Whoever stops between the parts leaves the rest to
+/// the next start, which must know of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rest_of_a_cut_batch_follows_after_a_restart() {
+    const ITEMS: usize = 9_000;
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    let wide = SAGA.replace("for: {each: input.items}", "for: {each: input.items, concurrency: 10000}");
+    deploy(&node, &wide).await;
+    let items: Vec<usize> = (0..ITEMS).collect();
+    // Answered with the first part; the others are on their way.
+    node.start(start("saga", "a", &format!("{{\"items\": {items:?}}}"))).await.unwrap();
+    node.shutdown().await.unwrap();
+    drop(node);
+
+    let node = open(dir.path(), settings(1)).await;
+    let begun = async {
+        loop {
+            let scheduled = events(&node, "a").await.iter().filter(|line| line.starts_with("StepScheduled")).count();
+            if scheduled == ITEMS {
+                return;
+            }
+        }
+    };
+    within(60, "scheduling every element", begun).await;
+    close(node).await;
+}
+
 /// Completes tasks until there are no more.
 async fn work(node: &Node, session: &str, mut upto: usize) {
     while upto > 0 {

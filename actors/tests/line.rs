@@ -49,6 +49,8 @@ async fn a_document_becomes_work_done_by_a_worker() {
             assert_eq!(state.output.unwrap().as_str(), r#"{"sum":9007199254740993}"#);
         }
         assert_eq!(node.active_executions(), 0);
+        let workers = node.workers().await.unwrap();
+        assert_eq!((workers.len(), workers[0].in_flight), (1, 0), "what is done is held by nobody");
         close(node).await;
     }
 }
