@@ -251,8 +251,8 @@ async fn a_wide_fan_out_survives_a_restart_in_the_middle() {
     close(node).await;
 }
 
-/// A start that makes more events than one commit takes is cut (L12). Whoever stops between the parts leaves the rest to
-/// the next start, which must know of it.
+/// A start that makes more events than one commit takes is cut (L12). Whoever stops between the parts leaves the rest
+/// to the next start, which must know of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rest_of_a_cut_batch_follows_after_a_restart() {
     const ITEMS: usize = 9_000;

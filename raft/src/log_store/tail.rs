@@ -18,8 +18,8 @@ use crate::consensus::{RaftEntry, RaftLogId, entry_bytes};
 
 /// Saved entries beyond this count leave memory.
 const KEEP_ENTRIES: usize = 4096;
-/// Saved entries beyond this size leave memory.
-const KEEP_BYTES: usize = 4 << 20;
+/// Saved entries beyond this size leave memory. Each group has a tail, so this counts as often as there are groups.
+const KEEP_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
