@@ -94,6 +94,10 @@ pub struct ExecutionState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub units_omitted: Option<u64>,
     pub waiting_for: Vec<String>,
+    /// It met an error inside the runtime: nothing happens to it until its shard has another leader or the node starts
+    /// again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub internal_error: Option<ErrorSummary>,
     pub last_seq: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<&'static str>,

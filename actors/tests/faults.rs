@@ -3,8 +3,10 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use orbit_actors::Dice;
 use orbit_actors::api::{Complete, Delivery, Fail, Register};
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
@@ -35,6 +37,25 @@ steps:
     timeout: 1h
     heartbeat_timeout: 300ms
     retry: {max_attempts: 2, initial_delay: 20ms}
+"#;
+
+/// Whether the dice of a node fail, as a bug somewhere in a decision would.
+static DICE_FAIL: AtomicBool = AtomicBool::new(false);
+
+fn failing_dice() -> [u8; 16] {
+    assert!(!DICE_FAIL.load(Ordering::SeqCst), "the dice fell off the table");
+    *uuid::Uuid::new_v4().as_bytes()
+}
+
+const WIDE: &str = r#"
+name: wide
+version: 1.0.0
+tasks: {op: {version: 1.0.0}}
+steps:
+  - id: f
+    for: {each: range(1100)}
+    task: op
+    input: {i: "${item}"}
 "#;
 
 const ALL: [&str; 5] = ["reserve", "charge", "refund", "release", "ship"];
@@ -290,4 +311,74 @@ async fn work(node: &Node, session: &str, mut upto: usize) {
         let results = tasks.iter().map(|task| complete(node, task, "{}"));
         futures::future::join_all(results).await;
     }
+}
+
+/// A bug in a decision stops the execution that meets it, visibly, and nothing else: the task's slot goes to others,
+/// the shard goes on, and after a restart the execution is tried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_execution_that_fails_inside_is_stopped_alone_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), Settings { dice: Dice(failing_dice), ..settings(1) }).await;
+    deploy(&node, SAGA).await;
+    let session = register(&node, "w", &ALL).await;
+    node.start(start("saga", "unlucky", r#"{"items": []}"#)).await.unwrap();
+    DICE_FAIL.store(true, Ordering::SeqCst);
+    let (asking, other) = (node.clone(), session.clone());
+    let poll_meanwhile = tokio::spawn(async move { poll(&asking, &other).await });
+    let broken = async {
+        while node.broken_executions() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within(10, "the failure", broken).await;
+    DICE_FAIL.store(false, Ordering::SeqCst);
+
+    let state = node.show("unlucky", None).await.unwrap();
+    let error = state.internal_error.expect("it says so");
+    assert_eq!((state.summary.status, error.code.as_str()), ("RUNNING", "INTERNAL"));
+    assert!(error.message.contains("the dice fell off the table"), "{}", error.message);
+    assert_eq!(node.cancel("unlucky", "", false).await.unwrap_err().code, Code::Internal);
+    assert_eq!(node.broken_executions(), 1);
+
+    node.start(start("saga", "lucky", r#"{"items": []}"#)).await.unwrap();
+    let charge = within(10, "a task of another execution", poll_meanwhile).await.unwrap();
+    assert_eq!(charge.execution_id, "lucky");
+    complete(&node, &charge, "{}").await;
+    let ship = poll(&node, &session).await;
+    complete(&node, &ship, "{}").await;
+    assert_eq!(end(&node, "lucky").await, "COMPLETED");
+    close(node).await;
+
+    let node = open(dir.path(), settings(1)).await;
+    assert!(node.show("unlucky", None).await.unwrap().internal_error.is_none());
+    let session = register(&node, "w", &ALL).await;
+    for task in ["charge", "ship"] {
+        let next = poll(&node, &session).await;
+        assert_eq!((next.execution_id.as_str(), next.task_name.as_str()), ("unlucky", task));
+        complete(&node, &next, "{}").await;
+    }
+    assert_eq!(end(&node, "unlucky").await, "COMPLETED");
+    close(node).await;
+}
+
+/// Somebody looked at a fan-out of 1 100 elements that hung on one: it was not among the first thousand units, and
+/// nothing was said to be waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_execution_waits_for_is_told_however_many_units_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    deploy(&node, WIDE).await;
+    let session = register(&node, "w", &["op"]).await;
+    node.start(start("wide", "a", "{}")).await.unwrap();
+    for _ in 0..1_100 {
+        let task = poll(&node, &session).await;
+        if task.step_id != "f[999]" {
+            complete(&node, &task, "{}").await;
+        }
+    }
+    let state = node.show("a", None).await.unwrap();
+    assert!(state.waiting_for.contains(&"f[999] DISPATCHED".to_owned()), "{:?}", state.waiting_for);
+    assert_eq!(state.units["f[999]"].worker_id.as_deref(), Some("w"));
+    assert_eq!(state.units.len() as u64 + state.units_omitted.unwrap(), 1_101);
+    close(node).await;
 }

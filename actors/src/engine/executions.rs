@@ -8,11 +8,12 @@ use tokio::time::Instant;
 use workflow::state::RunStatus;
 use workflow::value::Payload;
 
-use super::{Engine, Running, valid_id};
+use super::{Engine, Running, Shard, valid_id};
 use crate::api::{
-    ExecutionPage, ExecutionState, HistoryPage, ListExecutions, RunSummary, StartExecution, Started, UnitPage,
+    ErrorSummary, ExecutionPage, ExecutionState, HistoryPage, ListExecutions, RunSummary, StartExecution, Started,
+    UnitPage,
 };
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::execution::What;
 use crate::execution::ask::Start;
 use crate::failure::of_read;
@@ -81,9 +82,7 @@ impl<E: Environment> Engine<E> {
     /// `NOT_FOUND`.
     pub async fn show(&self, id: &str, run: Option<u32>) -> Result<ExecutionState> {
         let shard = self.read(id).await?;
-        let group = &shard.context.group;
-        let seen = read::load(group, id, run, Some(Page::default()))?;
-        read::show(id, &seen, || read::units_total(group, id, seen.run))
+        shown(&shard, id, run)
     }
 
     /// A page of units whose keys begin with `prefix`.
@@ -148,8 +147,7 @@ impl<E: Environment> Engine<E> {
             let status = read::load(group, id, None, None)?.state.head.status;
             let over = !matches!(status, RunStatus::Running | RunStatus::Continued);
             if over || Instant::now() >= until {
-                let seen = read::load(group, id, None, Some(Page::default()))?;
-                return read::show(id, &seen, || read::units_total(group, id, seen.run));
+                return shown(&shard, id, None);
             }
             // At the time-out the state is read once more.
             let _ = tokio::time::timeout_at(until, waiter.woken()).await;
@@ -166,4 +164,15 @@ impl<E: Environment> Engine<E> {
         self.ask(&running, &valid_id(id.to_owned())?, |reply| What::Cancel { reason, force, reply }).await?;
         self.show(id, None).await
     }
+}
+
+/// The state of a run with what only this node knows of it.
+fn shown<E: Environment>(shard: &Shard<E>, id: &str, run: Option<u32>) -> Result<ExecutionState> {
+    let group = &shard.context.group;
+    let seen = read::load_for_show(group, id, run)?;
+    let mut state = read::show(id, &seen, || read::units_total(group, id, seen.run))?;
+    if let Some(message) = shard.context.broken.message(id).filter(|_| !seen.state.is_over()) {
+        state.internal_error = Some(ErrorSummary { code: Code::Internal.as_str().to_owned(), message });
+    }
+    Ok(state)
 }

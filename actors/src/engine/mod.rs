@@ -231,6 +231,11 @@ impl<E: Environment> Engine<E> {
         self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.awake()).sum())
     }
 
+    /// Executions on the shards led here that met an internal error and are not decided any more.
+    pub fn broken_executions(&self) -> usize {
+        self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.broken.len()).sum())
+    }
+
     /// Worker sessions.
     pub fn worker_sessions(&self) -> u64 {
         self.running().map_or(0, |running| running.desk.sessions())

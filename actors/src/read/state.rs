@@ -25,6 +25,10 @@ const UNITS_MAX: usize = 1_000;
 const UNIT_BYTES_MAX: usize = ANSWER_BYTES_MAX / 3;
 /// Most entries of `waiting_for`.
 const WAITING_MAX: usize = 20;
+/// Units beyond an answer that are looked at for what a run waits for and what has failed in it.
+const LOOKED_AT_MAX: usize = 50_000;
+/// Most of those that are told beside the others.
+const URGENT_MAX: usize = 200;
 
 /// A run as of one moment: its record, its head and a part of its units.
 #[derive(Debug)]
@@ -48,6 +52,39 @@ pub(crate) struct Page<'a> {
     pub(crate) prefix: &'a str,
     /// … and come after this one.
     pub(crate) after: Option<&'a str>,
+}
+
+/// Reads a run for display: the first of its units and, when there are too many, the first of those that are open or
+/// have failed too. Without a number the newest run.
+pub(crate) fn load_for_show<E: Environment>(group: &Group<E>, id: &str, run: Option<u32>) -> Result<Seen> {
+    let seen = load(group, id, run, Some(Page::default()))?;
+    if !seen.more {
+        return Ok(seen);
+    }
+    let mut state = seen.state;
+    let (mut after, mut looked_at, mut urgent) = (last_unit(&state), 0, 0);
+    while let Some(last) = after.take().filter(|_| looked_at < LOOKED_AT_MAX && urgent < URGENT_MAX) {
+        let page = Page { prefix: "", after: Some(&last) };
+        let next = load(group, id, Some(seen.run), Some(page))?;
+        after = last_unit(&next.state).filter(|_| next.more);
+        looked_at += next.state.units.len();
+        let matters = |unit: &Unit| !unit.is_resolved() || unit.status == Status::Failed;
+        for (key, unit) in next.state.units.iter().filter(|(_, unit)| matters(unit)).take(URGENT_MAX - urgent) {
+            urgent += 1;
+            state.units.insert(key.clone(), unit.clone());
+            if let Some(hand_over) = unit.token.and_then(|seq| Some((seq, next.state.hand_overs.get(&seq)?))) {
+                state.hand_overs.insert(hand_over.0, hand_over.1.clone());
+            }
+            if let Some(timer) = next.state.timers.get(key) {
+                state.timers.insert(key.clone(), timer.clone());
+            }
+        }
+    }
+    Ok(Seen { state, ..seen })
+}
+
+fn last_unit(state: &Execution) -> Option<String> {
+    state.units.iter().next_back().map(|(key, _)| key.to_string())
 }
 
 /// Reads a run, and a page of its units if one is wanted; without a number the newest run.
@@ -171,6 +208,7 @@ pub(crate) fn show(id: &str, seen: &Seen, units_total: impl FnOnce() -> Result<u
         waiting_for: waiting_for(&units),
         units,
         units_omitted,
+        internal_error: None,
         last_seq: state.head.seq,
         omitted,
     })

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use orbit_raft::{Environment, Group};
 use tokio::sync::Semaphore;
 
+use super::broken::Broken;
 use super::silence::Silence;
 use super::timers::Timers;
 use super::waiters::Waiters;
@@ -25,6 +26,7 @@ pub(crate) struct Context<E: Environment> {
     pub(crate) timers: Timers,
     pub(crate) silence: Silence,
     pub(crate) waiters: Waiters,
+    pub(crate) broken: Broken,
     pub(crate) dice: Dice,
     /// Places for commands that wait.
     pub(crate) places: Arc<Semaphore>,
@@ -56,6 +58,7 @@ impl<E: Environment> Context<E> {
             timers: Timers::default(),
             silence: Silence::default(),
             waiters: Waiters::default(),
+            broken: Broken::default(),
             dice,
             places: Arc::new(Semaphore::new(places)),
             alive: AtomicI64::new(0),

@@ -3,7 +3,6 @@
 //! Executions are its children. It wakes them when something comes in, lets them sleep when nothing does, and drops
 //! them all when it no longer leads. One that fails is stopped alone: the shard and the others go on.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use tokio::task::JoinHandle;
 use workflow::event::Queue;
 
 mod alive;
+mod broken;
 mod context;
 mod derive;
 mod silence;
@@ -34,8 +34,6 @@ use alive::Alive;
 const SWEEP: Duration = Duration::from_secs(1);
 /// How many asks may wait for one execution; beyond, what may be refused is.
 const WAITING_MAX: u64 = 1_000;
-/// How many executions that failed inside are remembered.
-const BROKEN_MAX: usize = 1_000;
 
 /// What a shard is told.
 #[derive(Debug)]
@@ -95,8 +93,6 @@ struct Leading {
     term: Term,
     alive: Alive,
     timers: JoinHandle<()>,
-    /// Executions that failed inside, and why.
-    broken: HashMap<Arc<str>, String>,
 }
 
 impl Drop for Leading {
@@ -178,8 +174,7 @@ impl<E: Environment> ShardState<E> {
             ask.what.refuse(Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call"));
             return Ok(());
         };
-        if let Some(why) = leading.broken.get(&id) {
-            let message = format!("the execution met an internal error and is not decided any more: {why}");
+        if let Some(message) = self.context.broken.message(&id) {
             if let What::Offer(ready, _) = &ask.what {
                 // Others get the slot; this task is not offered again while it waits in memory.
                 self.context.desk.withdraw(self.context.shard, &ready.queue, &ready.order, &ready.unit);
@@ -212,7 +207,7 @@ impl<E: Environment> ShardState<E> {
         }
         self.resign();
         let timers = tokio::spawn(timers::run(Arc::clone(&self.context), myself.clone()));
-        self.leading = Some(Leading { term, alive: Alive::default(), timers, broken: HashMap::new() });
+        self.leading = Some(Leading { term, alive: Alive::default(), timers });
         tracing::info!(shard = self.context.shard, %term, "this node leads the shard");
         self.derive(myself);
         self.leads.send_replace(true);
@@ -231,6 +226,7 @@ impl<E: Environment> ShardState<E> {
         leading.alive.stop_all();
         self.context.desk.resign(self.context.shard);
         self.context.silence.clear();
+        self.context.broken.clear();
         self.context.waiters.wake_all();
         tracing::info!(shard = self.context.shard, "this node no longer leads the shard");
     }
@@ -261,9 +257,7 @@ impl<E: Environment> ShardState<E> {
         let Some(leading) = self.leading.as_mut() else { return };
         let Some(id) = leading.alive.remove_failed(actor) else { return };
         tracing::error!(execution = %id, error, "INTERNAL: an execution failed inside and is stopped");
-        if leading.broken.len() < BROKEN_MAX {
-            leading.broken.insert(id, error.to_owned());
-        }
+        self.context.broken.insert(id, error.to_owned());
     }
 }
 

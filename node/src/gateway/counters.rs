@@ -68,6 +68,11 @@ impl Counters {
             ("orbit_ready", "Whether this node takes requests.", u64::from(health.is_ok())),
             ("orbit_active_executions", "Executions that are not over, on shards led here.", health.active_executions),
             ("orbit_worker_sessions", "Worker sessions known here.", health.worker_sessions),
+            (
+                "orbit_broken_executions",
+                "Executions on shards led here that met an internal error and are not decided any more.",
+                health.broken_executions,
+            ),
         ] {
             head(&mut text, name, help, "gauge");
             let _ = writeln!(text, "{name} {value}");

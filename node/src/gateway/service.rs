@@ -84,6 +84,9 @@ pub struct Health {
     pub ir_versions: [&'static str; 3],
     pub active_executions: u64,
     pub worker_sessions: u64,
+    /// For the metrics alone.
+    #[serde(skip)]
+    pub broken_executions: u64,
     pub node: String,
     pub shards: Vec<ShardHealth>,
 }
@@ -155,6 +158,7 @@ impl<E: Environment> Service<E> {
             ir_versions: ["orbit-ir/1", "orbit-ir/2", "orbit-ir/3"],
             active_executions: self.engine().active_executions(),
             worker_sessions: self.engine().worker_sessions(),
+            broken_executions: self.engine().broken_executions() as u64,
             node: self.0.node.clone(),
             shards: self.engine().shards(),
         }
