@@ -161,3 +161,24 @@ async fn a_shard_that_is_full_refuses_starts_and_takes_results() {
     futures::future::join_all(works).await;
     close(node).await;
 }
+
+/// A document that goes on as new without ever waiting commits run after run; each batch came before anything that
+/// waited, so that nobody could cancel it, and a restart went on with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_on_for_ever_without_waiting_can_be_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    let forever = "name: forever\nversion: 1.0.0\nsteps: [{id: again, continue_as_new: {input: {}}}]\n";
+    deploy(&node, forever).await;
+    node.start(start("forever", "a", "{}")).await.unwrap();
+    while node.show("a", None).await.unwrap().summary.run < 5 {}
+    node.cancel("a", "enough", false).await.unwrap();
+    let state = within(20, "the end", node.wait("a", Duration::from_secs(18))).await.unwrap();
+    assert_eq!(state.summary.status, "CANCELLED");
+    assert_eq!(node.runs("a").await.unwrap().len() as u32, state.summary.run);
+    let last = events(&node, "a").await;
+    let cancelled =
+        "WorkflowStarted, CancelRequested, StepClosing (workflow) cancelled, WorkflowCancelled compensation=none";
+    assert_eq!(last[1..].join(", "), cancelled);
+    close(node).await;
+}

@@ -64,13 +64,13 @@ impl<E: Environment> Life<E> {
         turn.broken = Some(error);
     }
 
-    /// The next batch of a command whose batch was cut.
-    pub(super) fn proceed(&mut self, turn: &mut Turn) {
+    /// The next batch of a command whose batch was cut, or the next run, which is cancelled at once if that is asked.
+    pub(super) fn proceed(&mut self, turn: &mut Turn, cancel: Option<Cancel>) {
         let now_ms = self.context.group.now_ms();
         let Some(loaded) = self.loaded.as_mut() else { return };
         if loaded.run.state().head.status == RunStatus::Continued {
             loaded.unfinished = false;
-            return self.next_run(turn);
+            return self.next_run(turn, cancel);
         }
         let batch = loaded.run.proceed(now_ms);
         loaded.unfinished = batch.unfinished;
@@ -100,7 +100,7 @@ impl<E: Environment> Life<E> {
             // A document may go on and on without ever waiting: each further run gets a commit of its own.
             loaded.unfinished = turn.runs_begun > 0;
             if !loaded.unfinished {
-                self.next_run(turn);
+                self.next_run(turn, None);
             }
             return;
         }
@@ -258,11 +258,12 @@ impl<E: Environment> Life<E> {
     // ---- runs
 
     /// Goes on in a new run, in the same commit: created, signals that nobody took, started (L10).
-    fn next_run(&mut self, turn: &mut Turn) {
+    fn next_run(&mut self, turn: &mut Turn, cancel: Option<Cancel>) {
         turn.runs_begun += 1;
         let Some(loaded) = self.loaded.as_ref() else { return };
         let state = loaded.run.state();
-        let (command, definition) = (Start::next_run(state), Arc::clone(loaded.run.definition()));
+        let command = Start { cancel, ..Start::next_run(state) };
+        let definition = Arc::clone(loaded.run.definition());
         let expected = Expected::At { run: state.head.run, seq: state.head.seq };
         let number = state.head.run + 1;
         if let Err(error) = self.close_run(turn) {

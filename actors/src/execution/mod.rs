@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use orbit_raft::{Applied, Environment, Part, ProposeError, Term};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use workflow::command::Cancel;
+use workflow::state::RunStatus;
 
 use crate::error::Error;
 use crate::shard::{Context, ShardMsg};
@@ -152,7 +154,8 @@ impl<E: Environment> Life<E> {
     /// Decides on what waits; `false` if nothing does.
     fn gather(&mut self, turn: &mut Turn) -> bool {
         if self.loaded.as_ref().is_some_and(|loaded| loaded.unfinished) {
-            self.proceed(turn);
+            let cancel = self.take_cancel_between_runs(turn);
+            self.proceed(turn, cancel);
             return true;
         }
         while !turn.is_full() {
@@ -166,6 +169,21 @@ impl<E: Environment> Life<E> {
             }
         }
         turn.asks > 0 || turn.flush
+    }
+
+    /// A document that goes on and on without ever waiting never takes an ask; a cancel joins its next run.
+    fn take_cancel_between_runs(&mut self, turn: &mut Turn) -> Option<Cancel> {
+        let between = |loaded: &Loaded| loaded.run.state().head.status == RunStatus::Continued;
+        if !self.loaded.as_ref().is_some_and(between) {
+            return None;
+        }
+        let at = self.waiting.iter().position(|ask| matches!(ask.what, What::Cancel { .. }))?;
+        let ask = self.waiting.remove(at)?;
+        turn.asks += 1;
+        turn.permits.extend(ask.permit);
+        let What::Cancel { reason, force, reply } = ask.what else { return None };
+        turn.answer(reply, Ok(()));
+        Some(Cancel { reason, force })
     }
 
     fn propose(&self, myself: &ActorRef<Msg>, parts: Vec<Part>) {

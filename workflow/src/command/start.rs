@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Command, Refusal, Turn};
+use super::{Cancel, Command, Refusal, Turn};
 use crate::contract::ValueFault;
 use crate::decide::{RULES, StartScope};
 use crate::definition::AttributeKind;
@@ -31,6 +31,9 @@ pub struct Start {
     pub priority: Option<u8>,
     /// Shares a priority by turns.
     pub fairness_key: Option<String>,
+    /// Somebody asked to cancel after the run before had ended: nothing of this one begins. Without it a document that
+    /// goes on and on without ever waiting could not be stopped.
+    pub cancel: Option<Cancel>,
 }
 
 /// A signal that moves on to the next run.
@@ -58,6 +61,7 @@ impl Start {
             traceparent: None,
             priority: None,
             fairness_key: None,
+            cancel: None,
         }
     }
 
@@ -82,6 +86,7 @@ impl Start {
             traceparent: head.traceparent.clone(),
             priority: head.priority,
             fairness_key: head.fairness_key.clone(),
+            cancel: None,
         }
     }
 
@@ -134,7 +139,10 @@ impl Command for Start {
             turn.emit(SignalReceived { signal, payload, dedup_id });
         }
         turn.emit(WorkflowStarted {});
-        Ok(())
+        match self.cancel {
+            Some(cancel) => cancel.decide(turn),
+            None => Ok(()),
+        }
     }
 }
 
