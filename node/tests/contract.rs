@@ -197,3 +197,43 @@ async fn every_method_refuses_what_is_no_message() {
     assert_eq!(health.status, 200, "the node is as it was");
     node.server.stop().await.unwrap();
 }
+
+/// What a client learns of a node by one of the two forms of reflection, which differ in nothing but the name.
+macro_rules! reflected {
+    ($form:ident, $node:expr) => {{
+        use tonic_reflection::pb::$form::ServerReflectionRequest;
+        use tonic_reflection::pb::$form::server_reflection_client::ServerReflectionClient;
+        use tonic_reflection::pb::$form::server_reflection_request::MessageRequest;
+        use tonic_reflection::pb::$form::server_reflection_response::MessageResponse;
+        let mut client = ServerReflectionClient::new($node.grpc().await);
+        let ask = |what| ServerReflectionRequest { host: String::new(), message_request: Some(what) };
+        let symbol = "orbit.worker.v1.WorkerService".to_owned();
+        let asked =
+            [ask(MessageRequest::ListServices(String::new())), ask(MessageRequest::FileContainingSymbol(symbol))];
+        let mut answers = client.server_reflection_info(tokio_stream::iter(asked)).await.unwrap().into_inner();
+        let mut next = async || answers.message().await.unwrap().unwrap().message_response;
+        let Some(MessageResponse::ListServicesResponse(list)) = next().await else { panic!("a list") };
+        let Some(MessageResponse::FileDescriptorResponse(files)) = next().await else { panic!("a file") };
+        let services: BTreeSet<String> = list.service.into_iter().map(|service| service.name).collect();
+        (services, files.file_descriptor_proto)
+    }};
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reflection_answers_in_both_of_its_forms() {
+    let node = Node::start().await;
+    let (newer, older) = (reflected!(v1, node), reflected!(v1alpha, node));
+    for (services, file) in [&newer, &older] {
+        let served = [
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
+            "grpc.reflection.v1alpha.ServerReflection",
+            "orbit.api.v1.OrbitService",
+            "orbit.worker.v1.WorkerService",
+        ];
+        assert_eq!(*services, served.map(str::to_owned).into(), "and not what only nodes ask of each other");
+        let file = prost_types::FileDescriptorProto::decode(file[0].as_slice()).unwrap();
+        assert_eq!(file.name(), "orbit/worker/v1/worker.proto");
+    }
+    node.server.stop().await.unwrap();
+}
