@@ -134,6 +134,38 @@ async fn every_path_and_every_answer_is_stamped() {
     node.server.stop().await.unwrap();
 }
 
+/// The reference of the API.
+const REFERENCE: &str = include_str!("../../docs/api.md");
+
+#[test]
+fn the_reference_has_a_section_for_every_route_and_for_no_other() {
+    let sections: Vec<_> = REFERENCE.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
+    let routes: Vec<_> = ROUTES.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+    for route in &routes {
+        let count = sections.iter().filter(|section| *section == route).count();
+        assert_eq!(count, 1, "docs/api.md has {count} sections \"### `{route}`\"");
+    }
+    let gone: Vec<_> = sections.iter().filter(|section| !routes.iter().any(|route| route == *section)).collect();
+    assert!(gone.is_empty(), "docs/api.md tells of routes that are not there: {gone:?}");
+}
+
+/// Bodies and answers over HTTP have the names of gRPC, so this is about both.
+#[test]
+fn the_reference_names_every_method_and_every_field() {
+    let set = FileDescriptorSet::decode(orbit_proto::DESCRIPTORS).unwrap();
+    let public = |package: &str| ["orbit.api.v1", "orbit.worker.v1"].contains(&package);
+    let mut names = BTreeSet::new();
+    for file in set.file.iter().filter(|file| public(file.package())) {
+        let methods = file.service.iter().flat_map(|service| &service.method);
+        names.extend(methods.map(|method| method.name().to_owned()));
+        let fields = file.message_type.iter().flat_map(|message| &message.field);
+        names.extend(fields.map(|field| field.name().to_owned()));
+    }
+    let told = |name: &str| [format!("`{name}`"), format!("`{name}?`")].iter().any(|name| REFERENCE.contains(name));
+    let missing: Vec<_> = names.iter().filter(|name| !told(name)).collect();
+    assert!(missing.is_empty() && names.len() > 50, "docs/api.md does not name {missing:?}");
+}
+
 #[test]
 fn no_two_routes_are_the_same() {
     let all: BTreeSet<_> = ROUTES.iter().map(|route| (route.method, route.path)).collect();

@@ -62,7 +62,7 @@ pub fn router<E: Environment>(service: Service<E>, names: Names) -> Router {
         router = router.route(route.path, on(filter, handler));
     }
     router
-        .fallback(|| async { refusal(&Error::new(Code::NotFound, "there is no such route; see the API's reference")) })
+        .fallback(|| async { refusal(&Error::new(Code::NotFound, "there is no such route; docs/api.md lists them")) })
         .method_not_allowed_fallback(|| async {
             refusal(&Error::new(Code::MethodNotAllowed, "this route has other methods; `allow` lists them"))
         })
