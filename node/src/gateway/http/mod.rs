@@ -5,6 +5,7 @@
 //! - `json`: what bodies and payloads must look like;
 //! - `query`: what may stand behind the question mark;
 //! - `answer`: answers and errors;
+//! - `openapi`: what the routes take and answer, for programs;
 //! - `operation`: from a call to the service and back.
 //!
 //! A request goes through [`guard`](super::guard) first. Every answer, also to what was never understood, carries the
@@ -29,6 +30,7 @@ mod answer;
 mod call;
 mod json;
 mod number;
+mod openapi;
 mod operation;
 mod query;
 pub mod route;
