@@ -43,7 +43,7 @@ pub type StatusWord = &'static str;
 
 /// An execution in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct Summary {
     pub execution_id: String,
     pub run: u32,
@@ -77,7 +77,7 @@ pub struct ErrorSummary {
 
 /// The state of an execution. At most 3 MiB as JSON: `omitted` says what was left out, `units_omitted` how many units.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct ExecutionState {
     #[serde(flatten)]
     pub summary: Summary,
@@ -105,7 +105,7 @@ pub struct ExecutionState {
 
 /// The state of a unit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct UnitState {
     pub status: StatusWord,
     pub attempt: u32,
@@ -142,7 +142,7 @@ pub struct UnitPage {
 
 /// A run of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct RunSummary {
     pub run: u32,
     pub status: StatusWord,
@@ -215,7 +215,7 @@ pub struct RegisteredWorkflow {
 
 /// A workflow in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct WorkflowSummary {
     pub name: String,
     pub version: String,
@@ -271,7 +271,7 @@ pub struct Register {
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct Registered {
     pub accepted: bool,
     pub worker_session_id: String,
@@ -291,7 +291,7 @@ pub struct Alive {
 
 /// A unit handed to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct Task {
     pub token: String,
     pub execution_id: String,
@@ -375,7 +375,7 @@ pub struct TaskAlive {
 
 /// A worker as operators see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct WorkerSummary {
     pub worker_id: String,
     pub runtime: String,

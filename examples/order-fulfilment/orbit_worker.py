@@ -23,6 +23,7 @@ import itertools
 import json
 import logging
 import random
+import re
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,9 @@ class Failure(Exception):
         self, code: str, message: str = "", *, retryable: bool = True, unknown: bool = False, details: Any = None
     ) -> None:
         super().__init__(f"{code}: {message}")
+        if not re.fullmatch("[A-Z][A-Z0-9_]*", code):
+            # The node would refuse the report, and then the task would come again and again.
+            raise ValueError(f"{code!r} is no code of a failure: [A-Z][A-Z0-9_]*")
         self.code, self.message, self.retryable, self.unknown, self.details = code, message, retryable, unknown, details
 
 

@@ -284,6 +284,10 @@ def test_failures_say_what_their_handler_says_and_what_nobody_expected_is_unknow
         async def breaks(task: Task) -> None:
             raise ValueError("seven")
 
+        @worker.task("misname")
+        async def misname(task: Task) -> None:
+            raise Failure("no stock")
+
         @worker.task("nan")
         async def nan(task: Task) -> float:
             return float("nan")
@@ -291,7 +295,7 @@ def test_failures_say_what_their_handler_says_and_what_nobody_expected_is_unknow
         stream = await node.connected()
         await stream.welcome()
         found = {}
-        for name in ("refuse", "break", "nan"):
+        for name in ("refuse", "break", "misname", "nan"):
             await stream.say(tasks=[task(token=name, task_name=name)])
             found[name] = (await stream.result()).fail
             await stream.ack(name)
@@ -300,6 +304,7 @@ def test_failures_say_what_their_handler_says_and_what_nobody_expected_is_unknow
         assert json.loads(refused.details) == {"sku": "lamp"}
         assert (found["break"].error_code, found["break"].error_message) == ("HANDLER_RAISED", "ValueError: seven")
         assert found["break"].retryable and found["break"].unknown and not found["break"].HasField("details")
+        assert found["misname"].error_code == "HANDLER_RAISED" and "'no stock'" in found["misname"].error_message
         assert found["nan"].unknown, "an output that is no JSON comes after the work"
         await stop(node, worker)
 

@@ -6,7 +6,8 @@ mod support;
 
 use orbit_proto::worker::worker_service_client::WorkerServiceClient;
 use orbit_proto::worker::{
-    Ack, CompleteRequest, NodeMessage, RegisterRequest, Result as WorkerResult, TaskContract, WorkerMessage, result,
+    Ack, CompleteRequest, FailRequest, NodeMessage, RegisterRequest, Result as WorkerResult, TaskContract,
+    WorkerMessage, result,
 };
 use serde_json::{Value, json};
 use support::{Ask, Node, PATIENCE, ended};
@@ -24,6 +25,11 @@ name: slow
 version: 1.0.0
 tasks: {pay.charge: {version: 1.0.0}}
 steps: [{id: charge, task: pay.charge}]
+---
+name: once
+version: 1.0.0
+tasks: {pay.charge: {version: 1.0.0}}
+steps: [{id: charge, task: pay.charge, retry: {max_attempts: 1}}]
 ";
 
 /// What became of a result: accepted, why not, and the code of an error.
@@ -89,16 +95,42 @@ impl Way {
                 }
                 Err(status) => refused(&ended(&status).orbit.expect("a code")),
             },
-            Self::Stream(sender, stream) => {
-                let results = vec![WorkerResult { result: Some(result::Result::Complete(complete)) }];
-                sender.send(WorkerMessage { results, ..WorkerMessage::default() }).await.unwrap();
-                let message = tokio::time::timeout(PATIENCE, stream.message()).await.expect("an answer in time");
-                let [Ack { token: of, accepted, reason, error_code }] =
-                    <[Ack; 1]>::try_from(message.unwrap().unwrap().acks).unwrap();
-                assert_eq!(of, token);
-                Became { accepted, reason: reason.is_some(), code: error_code }
-            }
+            Self::Stream(..) => self.over_the_stream(token, result::Result::Complete(complete)).await,
         }
+    }
+
+    /// A failure of which nothing is said but its code and its message.
+    async fn fail(&mut self, node: &Node, token: &str, error_code: &str, message: &str) -> Became {
+        let fail = FailRequest {
+            token: token.into(),
+            error_code: error_code.into(),
+            error_message: message.into(),
+            ..FailRequest::default()
+        };
+        match self {
+            Self::Http => {
+                // With fields that a later version might have: they are ignored, and what is known counts.
+                let body = json!({"token": token, "error_code": error_code, "error_message": message, "colour": "red"});
+                let answer = node.ask(Ask::new("POST", "/v1/tasks/fail").json(&body.to_string())).await;
+                if answer.status == 200 { accepted() } else { refused(&answer.code()) }
+            }
+            Self::Calls(client) => match client.fail(fail).await {
+                Ok(_) => accepted(),
+                Err(status) => refused(&ended(&status).orbit.expect("a code")),
+            },
+            Self::Stream(..) => self.over_the_stream(token, result::Result::Fail(fail)).await,
+        }
+    }
+
+    async fn over_the_stream(&mut self, token: &str, result: result::Result) -> Became {
+        let Self::Stream(sender, stream) = self else { panic!("no stream") };
+        let results = vec![WorkerResult { result: Some(result) }];
+        sender.send(WorkerMessage { results, ..WorkerMessage::default() }).await.unwrap();
+        let message = tokio::time::timeout(PATIENCE, stream.message()).await.expect("an answer in time");
+        let [Ack { token: of, accepted, reason, error_code }] =
+            <[Ack; 1]>::try_from(message.unwrap().unwrap().acks).unwrap();
+        assert_eq!(of, token);
+        Became { accepted, reason: reason.is_some(), code: error_code }
     }
 }
 
@@ -198,6 +230,27 @@ async fn too_much() {
         assert_eq!(node.server.state_hashes().unwrap(), before, "nothing of it was written");
         assert_eq!(way.complete(&node, &token, "null").await, accepted(), "less, over {what}");
         assert_eq!(over(&node, &id).await["status"], "COMPLETED");
+    }
+    node.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_that_is_none() {
+    let (node, session) = ready().await;
+    for (what, mut way) in Way::all(&node).await {
+        let id = format!("code-{}", what.replace(' ', "-"));
+        let token = task(&node, &session, "once", &id).await["token"].as_str().unwrap().to_owned();
+        let before = node.server.state_hashes().unwrap();
+        for code in ["", "card_refused", "Card refused.", "404", "TIMEOUT"] {
+            let became = way.fail(&node, &token, code, "no").await;
+            assert_eq!(became, refused("INVALID_REQUEST"), "{code:?} over {what}");
+        }
+        assert_eq!(node.server.state_hashes().unwrap(), before, "nothing of it was written");
+        assert_eq!(way.fail(&node, &token, "CARD_REFUSED", "no money").await, accepted(), "over {what}");
+        let state = over(&node, &id).await;
+        let error = &state["units"]["charge"]["error"];
+        assert_eq!((&error["code"], &error["message"]), (&json!("CARD_REFUSED"), &json!("no money")), "{state}");
+        assert_eq!(error["retryable"], true, "what is not said is its default: {state}");
     }
     node.server.stop().await.unwrap();
 }

@@ -266,3 +266,21 @@ fn a_closed_pipe_is_nobodys_fault() {
     assert!(out.starts_with("ok   ") && out.ends_with("\n0\n"), "{out}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn the_proto_files_compile_without_the_source_tree() {
+    let place = Place::with(&[]);
+    let (written, said, exit) = place.orbit(&["proto", "--out", "a/protos"]);
+    assert_eq!((said.as_str(), exit), ("", 0));
+    let root = place.0.path().join("a/protos");
+    let files: Vec<_> = written.lines().map(|line| line.strip_prefix("a/protos/").expect("in there")).collect();
+    let compiled = protox::compile(&files, [&root]).expect("they compile");
+    let services: Vec<_> = compiled.file.iter().flat_map(|file| &file.service).map(|service| service.name()).collect();
+    assert_eq!(services, ["WorkerService", "OrbitService"]);
+    assert_eq!(compiled.file.len(), files.len(), "nothing else is needed");
+
+    assert_eq!(place.orbit(&["proto", "--out", "a/protos"]).2, 0, "again");
+    let (_, said, exit) = place.orbit(&["proto", "--out", "a/protos/orbit/api/v1/orbit.proto"]);
+    assert!(exit == 1 && said.contains("OUTPUT_FAILED"), "{exit} {said}");
+    assert_eq!(place.orbit(&["proto"]).2, 2);
+}

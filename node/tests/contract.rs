@@ -98,6 +98,8 @@ async fn unknown_fields_are_refused_by_name_except_from_workers() {
         assert_eq!(refused, route.takes == Takes::Json, "{} {}: {}", route.method, route.path, answer.text());
         if refused {
             assert_eq!((answer.status, answer.code().as_str()), (400, "INVALID_REQUEST"));
+            let names_the_known = answer.text().contains("expected `") || answer.text().contains("expected one of `");
+            assert!(names_the_known, "{} {}: {}", route.method, route.path, answer.text());
         }
         let twice =
             node.ask(ask(route).json("{\"token\": \"a\", \"token\": \"b\", \"reason\": \"\", \"reason\": \"\"}")).await;
@@ -130,6 +132,38 @@ async fn every_path_and_every_answer_is_stamped() {
     );
     assert!(!metrics.text().contains("passwd"), "what callers make up is no label");
     node.server.stop().await.unwrap();
+}
+
+/// The reference of the API.
+const REFERENCE: &str = include_str!("../../docs/api.md");
+
+#[test]
+fn the_reference_has_a_section_for_every_route_and_for_no_other() {
+    let sections: Vec<_> = REFERENCE.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
+    let routes: Vec<_> = ROUTES.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+    for route in &routes {
+        let count = sections.iter().filter(|section| *section == route).count();
+        assert_eq!(count, 1, "docs/api.md has {count} sections \"### `{route}`\"");
+    }
+    let gone: Vec<_> = sections.iter().filter(|section| !routes.iter().any(|route| route == *section)).collect();
+    assert!(gone.is_empty(), "docs/api.md tells of routes that are not there: {gone:?}");
+}
+
+/// Bodies and answers over HTTP have the names of gRPC, so this is about both.
+#[test]
+fn the_reference_names_every_method_and_every_field() {
+    let set = FileDescriptorSet::decode(orbit_proto::DESCRIPTORS).unwrap();
+    let public = |package: &str| ["orbit.api.v1", "orbit.worker.v1"].contains(&package);
+    let mut names = BTreeSet::new();
+    for file in set.file.iter().filter(|file| public(file.package())) {
+        let methods = file.service.iter().flat_map(|service| &service.method);
+        names.extend(methods.map(|method| method.name().to_owned()));
+        let fields = file.message_type.iter().flat_map(|message| &message.field);
+        names.extend(fields.map(|field| field.name().to_owned()));
+    }
+    let told = |name: &str| [format!("`{name}`"), format!("`{name}?`")].iter().any(|name| REFERENCE.contains(name));
+    let missing: Vec<_> = names.iter().filter(|name| !told(name)).collect();
+    assert!(missing.is_empty() && names.len() > 50, "docs/api.md does not name {missing:?}");
 }
 
 #[test]
@@ -193,5 +227,45 @@ async fn every_method_refuses_what_is_no_message() {
     }
     let health = node.ask(Ask::new("GET", "/v1/health")).await;
     assert_eq!(health.status, 200, "the node is as it was");
+    node.server.stop().await.unwrap();
+}
+
+/// What a client learns of a node by one of the two forms of reflection, which differ in nothing but the name.
+macro_rules! reflected {
+    ($form:ident, $node:expr) => {{
+        use tonic_reflection::pb::$form::ServerReflectionRequest;
+        use tonic_reflection::pb::$form::server_reflection_client::ServerReflectionClient;
+        use tonic_reflection::pb::$form::server_reflection_request::MessageRequest;
+        use tonic_reflection::pb::$form::server_reflection_response::MessageResponse;
+        let mut client = ServerReflectionClient::new($node.grpc().await);
+        let ask = |what| ServerReflectionRequest { host: String::new(), message_request: Some(what) };
+        let symbol = "orbit.worker.v1.WorkerService".to_owned();
+        let asked =
+            [ask(MessageRequest::ListServices(String::new())), ask(MessageRequest::FileContainingSymbol(symbol))];
+        let mut answers = client.server_reflection_info(tokio_stream::iter(asked)).await.unwrap().into_inner();
+        let mut next = async || answers.message().await.unwrap().unwrap().message_response;
+        let Some(MessageResponse::ListServicesResponse(list)) = next().await else { panic!("a list") };
+        let Some(MessageResponse::FileDescriptorResponse(files)) = next().await else { panic!("a file") };
+        let services: BTreeSet<String> = list.service.into_iter().map(|service| service.name).collect();
+        (services, files.file_descriptor_proto)
+    }};
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reflection_answers_in_both_of_its_forms() {
+    let node = Node::start().await;
+    let (newer, older) = (reflected!(v1, node), reflected!(v1alpha, node));
+    for (services, file) in [&newer, &older] {
+        let served = [
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
+            "grpc.reflection.v1alpha.ServerReflection",
+            "orbit.api.v1.OrbitService",
+            "orbit.worker.v1.WorkerService",
+        ];
+        assert_eq!(*services, served.map(str::to_owned).into(), "and not what only nodes ask of each other");
+        let file = prost_types::FileDescriptorProto::decode(file[0].as_slice()).unwrap();
+        assert_eq!(file.name(), "orbit/worker/v1/worker.proto");
+    }
     node.server.stop().await.unwrap();
 }

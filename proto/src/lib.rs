@@ -25,6 +25,13 @@ pub use generated::worker::v1 as worker;
 /// releases.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
 
+/// The `.proto` files that workers and clients compile, with the paths by which they are imported. They import nothing
+/// but each other, so whoever has them needs no source tree.
+pub const PUBLIC: [(&str, &str); 2] = [
+    ("orbit/worker/v1/worker.proto", include_str!("../proto/orbit/worker/v1/worker.proto")),
+    ("orbit/api/v1/orbit.proto", include_str!("../proto/orbit/api/v1/orbit.proto")),
+];
+
 /// The packages nest as the generated code expects them to: it names its neighbours by `super::super`.
 #[allow(missing_docs, missing_debug_implementations, clippy::all)]
 mod generated {

@@ -4,6 +4,7 @@
 //!
 //! - [`check`]: compiles documents and shows faults with their place
 //! - [`test`]: runs test cases with mocked tasks and skipped time
+//! - [`proto`]: writes the `.proto` files of the gRPC services
 //!
 //! [`dev`] is a node with nothing to configure. Commands that speak to one; what they have in common stands in
 //! [`remote`]:
@@ -39,6 +40,7 @@ mod junit;
 mod list;
 mod order;
 mod print;
+mod proto;
 mod remote;
 mod show;
 mod source;
@@ -77,6 +79,7 @@ enum Command {
     Workers(workers::Workers),
     Worker(worker::Worker),
     Bench(bench::Bench),
+    Proto(proto::Proto),
 }
 
 impl Command {
@@ -95,6 +98,7 @@ impl Command {
             Self::Workers(workers) => workers.run(output),
             Self::Worker(worker) => worker.run(output),
             Self::Bench(bench) => bench.run(output),
+            Self::Proto(proto) => proto.run(output),
         }
     }
 }

@@ -76,7 +76,7 @@ impl<E: Environment> Clone for Service<E> {
 
 /// How a node is.
 #[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)] // as in the API's reference
+#[allow(missing_docs)] // as in docs/api.md
 pub struct Health {
     pub status: &'static str,
     pub api_version: &'static str,

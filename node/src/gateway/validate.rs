@@ -122,9 +122,14 @@ pub(super) fn register(request: &Register) -> Result<()> {
     tokens(&request.tokens)
 }
 
-/// The code of a worker's failure.
+/// The code of a worker's failure: `[A-Z][A-Z0-9_]*`, the form in which documents name codes, so that one in another
+/// form is a mistake of the worker and not a failure that no document can tell apart.
 pub(super) fn error_code(code: &str) -> Result<()> {
     name("error_code", code)?;
+    let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    if !code.starts_with(|first: char| first.is_ascii_uppercase()) || !code.bytes().all(fits) {
+        return refused(format!("`error_code` is {code:?}; a code has the form [A-Z][A-Z0-9_]*, such as CARD_REFUSED"));
+    }
     if is_own_code(code) {
         return refused(format!("`{code}` is a code of Orbit's own; give the failure another one"));
     }
@@ -146,5 +151,16 @@ mod tests {
         assert_eq!(known_id(&"x".repeat(1_000)), Ok(()), "a child's");
         assert!(known_id(&"x".repeat(1_001)).is_err());
         assert!(known_id("..").is_err());
+    }
+
+    #[test]
+    fn a_code_is_upper_case_and_none_of_orbits_own() {
+        for code in ["E", "EXIT_1", "A__", "CARD_REFUSED"] {
+            assert_eq!(error_code(code), Ok(()), "{code}");
+        }
+        for code in ["", " ", "e", "Card_Refused", "1A", "_A", "A-B", "A B", "ÄRGER", "A\n", "TIMEOUT"] {
+            let error = error_code(code).unwrap_err();
+            assert!(error.code == Code::InvalidRequest && error.message.contains("code"), "{code}: {error}");
+        }
     }
 }

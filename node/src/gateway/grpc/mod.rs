@@ -32,6 +32,10 @@ use super::guard::{self, Names};
 /// Names of the services whose health is told, beside the node as a whole (the empty name).
 const SERVICES: [&str; 3] = ["", "orbit.api.v1.OrbitService", "orbit.worker.v1.WorkerService"];
 
+/// Services that any server of gRPC may have.
+const STANDARD: [&str; 3] =
+    ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
+
 struct Border<E: Environment> {
     service: Service<E>,
     names: Names,
@@ -62,6 +66,22 @@ impl Serving {
 #[error("the reflection of the gRPC services: {0}")]
 pub struct DescriptorError(#[from] tonic_reflection::server::Error);
 
+/// What a node says of itself: the services of this port, and no others of which it knows the descriptors.
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    use tonic_reflection::pb::{v1, v1alpha};
+    let descriptors = [
+        orbit_proto::DESCRIPTORS,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        v1::FILE_DESCRIPTOR_SET,
+        v1alpha::FILE_DESCRIPTOR_SET,
+    ];
+    let builder = tonic_reflection::server::Builder::configure().include_reflection_service(false);
+    let builder =
+        descriptors.into_iter().fold(builder, |builder, set| builder.register_encoded_file_descriptor_set(set));
+    let ours = SERVICES.into_iter().filter(|name| !name.is_empty());
+    ours.chain(STANDARD).fold(builder, tonic_reflection::server::Builder::with_service_name)
+}
+
 /// All services.
 ///
 /// # Errors
@@ -71,11 +91,10 @@ pub fn router<E: Environment>(service: Service<E>, names: Names) -> Result<(Rout
     let (reporter, health) = health_reporter();
     let worker = WorkerServiceServer::new(worker::Workers(service.clone())).max_decoding_message_size(bytes_max);
     let orbit = OrbitServiceServer::new(orbit::Clients(service.clone())).max_decoding_message_size(bytes_max);
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(orbit_proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()?;
-    let routes = Routes::new(worker).add_service(orbit).add_service(health).add_service(reflection).prepare();
+    // Both, for many clients still know the older one only.
+    let (newer, older) = (reflection().build_v1()?, reflection().build_v1alpha()?);
+    let routes = Routes::new(worker).add_service(orbit).add_service(health);
+    let routes = routes.add_service(newer).add_service(older).prepare();
     let border = Arc::new(Border { service, names });
     let router = routes.into_axum_router().layer(from_fn_with_state(border, at_the_border));
     Ok((router, Serving(reporter)))

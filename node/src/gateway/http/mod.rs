@@ -5,6 +5,7 @@
 //! - `json`: what bodies and payloads must look like;
 //! - `query`: what may stand behind the question mark;
 //! - `answer`: answers and errors;
+//! - `openapi`: what the routes take and answer, for programs;
 //! - `operation`: from a call to the service and back.
 //!
 //! A request goes through [`guard`](super::guard) first. Every answer, also to what was never understood, carries the
@@ -29,6 +30,7 @@ mod answer;
 mod call;
 mod json;
 mod number;
+mod openapi;
 mod operation;
 mod query;
 pub mod route;
@@ -62,7 +64,7 @@ pub fn router<E: Environment>(service: Service<E>, names: Names) -> Router {
         router = router.route(route.path, on(filter, handler));
     }
     router
-        .fallback(|| async { refusal(&Error::new(Code::NotFound, "there is no such route; see the API's reference")) })
+        .fallback(|| async { refusal(&Error::new(Code::NotFound, "there is no such route; docs/api.md lists them")) })
         .method_not_allowed_fallback(|| async {
             refusal(&Error::new(Code::MethodNotAllowed, "this route has other methods; `allow` lists them"))
         })

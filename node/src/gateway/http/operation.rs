@@ -13,10 +13,11 @@ use super::answer::{empty, json, raw};
 use super::call::Call;
 use super::json::Input;
 use super::number::Number;
+use super::openapi;
 use super::query::{Filter, Form, History, Nothing, Run, Units, Wait};
 use super::route::Operation;
 use crate::gateway::Service;
-use crate::gateway::caller::Caller;
+use crate::gateway::caller::{Action, Caller, authorize};
 
 /// Whoever calls: there is no credential yet.
 const CALLER: Caller = Caller::Open;
@@ -24,7 +25,7 @@ const CALLER: Caller = Caller::Open;
 /// Does what a call asks for.
 pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operation, call: &Call) -> Result<Response> {
     match operation {
-        Operation::Health | Operation::Metrics => node(service, operation, call),
+        Operation::Health | Operation::Metrics | Operation::OpenApi => node(service, operation, call),
         Operation::Deploy | Operation::Workflows | Operation::LatestWorkflow | Operation::Workflow => {
             workflows(service, operation, call).await
         }
@@ -44,11 +45,21 @@ pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operati
 
 fn node<E: Environment>(service: &Service<E>, operation: Operation, call: &Call) -> Result<Response> {
     let Nothing {} = call.query()?;
-    if operation == Operation::Metrics {
-        return Ok(raw(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", service.metrics(CALLER)?));
+    match operation {
+        Operation::Metrics => {
+            Ok(raw(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", service.metrics(CALLER)?))
+        }
+        Operation::OpenApi => {
+            authorize(CALLER, Action::Inspect)?;
+            let document = openapi::document();
+            let document = document.map_err(|error| Error::new(Code::Internal, format!("the document: {error}")))?;
+            json(StatusCode::OK, &document)
+        }
+        _ => {
+            let health = service.health();
+            json(if health.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &health)
+        }
     }
-    let health = service.health();
-    json(if health.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &health)
 }
 
 async fn workflows<E: Environment>(service: &Service<E>, operation: Operation, call: &Call) -> Result<Response> {

@@ -19,6 +19,7 @@ pub enum Takes {
 pub enum Operation {
     Health,
     Metrics,
+    OpenApi,
     Deploy,
     Workflows,
     LatestWorkflow,
@@ -69,6 +70,7 @@ const fn post(path: &'static str, takes: Takes, operation: Operation) -> Route {
 pub const ROUTES: &[Route] = &[
     get("/v1/health", Operation::Health),
     get("/v1/metrics", Operation::Metrics),
+    get("/v1/openapi.json", Operation::OpenApi),
     post("/v1/workflows", Takes::Document, Operation::Deploy),
     get("/v1/workflows", Operation::Workflows),
     get("/v1/workflows/{name}", Operation::LatestWorkflow),
