@@ -15,7 +15,7 @@
 //! What they use:
 //!
 //! - [`source`], [`order`]: files as they are named on the command line, and documents in order of registration
-//! - [`follow`], [`event`]: waiting for an end, and events as lines
+//! - [`follow`], [`event`], [`why`]: waiting for an end, events as lines, and what is said beside them
 //! - [`print`], [`table`], [`json`], [`time`]: everything that is printed
 //! - [`junit`]: results of cases for other tools
 //!
@@ -47,6 +47,7 @@ mod table;
 mod test;
 mod time;
 mod watch;
+mod why;
 mod worker;
 mod workers;
 
