@@ -36,6 +36,9 @@ pub(crate) struct Suite {
     pub(crate) broken: Option<Broken>,
 }
 
+/// Why a file cannot be used, and its faults as they were shown.
+type Unusable = (Box<Error>, Vec<String>);
+
 /// Cases that cannot be run.
 pub(crate) struct Broken {
     pub(crate) sentence: String,
@@ -52,15 +55,15 @@ impl Suite {
 impl Test {
     pub(crate) fn run(&self, output: &mut Output) -> Vec<Error> {
         let (mut errors, mut suites) = (Vec::new(), Vec::new());
-        let mut broken = |file: String, (error, faults): (Error, Vec<String>), suites: &mut Vec<Suite>| {
+        let mut broken = |file: String, (error, faults): Unusable, suites: &mut Vec<Suite>| {
             suites.push(Suite::broken(file, &error, faults));
-            errors.push(error);
+            errors.push(*error);
         };
         let mut pairs = Vec::new();
         for path in &self.files {
             match source::pairs(path) {
                 Ok(found) => pairs.extend(found),
-                Err(error) => broken(path.display().to_string(), (error.into(), Vec::new()), &mut suites),
+                Err(error) => broken(path.display().to_string(), (Box::new(error.into()), Vec::new()), &mut suites),
             }
         }
         for (at, pair) in pairs.iter().enumerate() {
@@ -98,8 +101,8 @@ impl Test {
         errors
     }
 
-    fn run_pair(&self, pair: &Pair, file: &str, output: &mut Output) -> Result<Vec<Report>, (Error, Vec<String>)> {
-        let unusable = |error: source::Error| (error.into(), Vec::new());
+    fn run_pair(&self, pair: &Pair, file: &str, output: &mut Output) -> Result<Vec<Report>, Unusable> {
+        let unusable = |error: source::Error| (Box::new(error.into()), Vec::new());
         let definitions = match source::compile(&pair.document).map_err(unusable)? {
             Ok(compiled) => compiled.into_iter().map(|compiled| Arc::new(compiled.definition)).collect::<Vec<_>>(),
             Err(faults) => return Err(refused(&pair.document.display().to_string(), faults.list(), output)),
@@ -134,8 +137,8 @@ impl Test {
 }
 
 /// Shows the faults of a file.
-fn refused(file: &str, faults: &[Fault], output: &mut Output) -> (Error, Vec<String>) {
+fn refused(file: &str, faults: &[Fault], output: &mut Output) -> Unusable {
     let lines: Vec<_> = faults.iter().map(|fault| format!("{file}:{fault}")).collect();
     lines.iter().for_each(|line| output.line(line));
-    (Error::Faults { faults: counted(faults.len(), "fault"), files: file.to_owned() }, lines)
+    (Box::new(Error::Faults { faults: counted(faults.len(), "fault"), files: file.to_owned() }), lines)
 }

@@ -21,6 +21,8 @@ pub(crate) struct RegisteredWorkflow {
 pub(crate) struct WorkflowSummary {
     pub(crate) name: String,
     pub(crate) version: String,
+    #[serde(default)]
+    pub(crate) description: Option<String>,
     pub(crate) definition_hash: String,
     #[serde(default)]
     pub(crate) tasks: Vec<String>,
