@@ -256,6 +256,39 @@ fn test_writes_junit_xml() {
     assert_eq!(code, 1);
 }
 
+/// A tool that reads nothing but the file must see that no case of it was run.
+#[test]
+fn test_writes_cases_that_cannot_be_run_as_an_error() {
+    let place = Place::with(&[
+        ("dir/two.yaml", DOCUMENT),
+        ("dir/two.test.yaml", "- {name: x, expekt: 1}"),
+        ("dir/bad.yaml", FAULTY),
+        ("dir/bad.test.yaml", CASES),
+        ("dir/good.yaml", DOCUMENT),
+        ("dir/good.test.yaml", "- {name: good, expect: {status: completed}}"),
+    ]);
+    std::fs::write(place.0.path().join("latin.test.yaml"), b"- name: \xe4").expect("a file");
+    std::fs::write(place.0.path().join("latin.yaml"), DOCUMENT).expect("a file");
+    let (_, _, code) = place.orbit(&["test", "dir", "latin.yaml", "none.yaml", "--junit", "out.xml"]);
+    assert_eq!(code, 2);
+    let xml = std::fs::read_to_string(place.0.path().join("out.xml")).expect("a file");
+    assert!(
+        xml.contains("<testsuites name=\"orbit test\" tests=\"5\" skipped=\"0\" failures=\"0\" errors=\"4\""),
+        "{xml}"
+    );
+    for said in [
+        "<testcase name=\"cannot be run\" classname=\"dir/two.test.yaml\"",
+        "<error message=\"INVALID_IR: 1 fault in dir/two.test.yaml; correct them and try again\">\
+         dir/two.test.yaml:1:21: /0/expekt: ",
+        "<testcase name=\"cannot be run\" classname=\"dir/bad.test.yaml\"",
+        ">latin.test.yaml:1:9: this is no UTF-8",
+        "<error message=\"FILE_NOT_FOUND: there is no none.yaml",
+        "<testcase name=\"good\" classname=\"dir/good.test.yaml\"",
+    ] {
+        assert!(xml.contains(said), "{said} in {xml}");
+    }
+}
+
 /// A reader that stops early is no error, however much was still to be printed.
 #[test]
 fn a_closed_pipe_is_nobodys_fault() {

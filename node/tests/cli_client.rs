@@ -133,7 +133,7 @@ fn faults_of_an_input_are_shown_with_their_path() {
         ))
     });
     let (out, err, code) = server.orbit(&["start", "w", "--input", "{}"]);
-    assert_eq!((out.as_str(), err.as_str(), code), ("input: /n: is no integer\n", "error: INVALID_INPUT: bad\n", 1));
+    assert_eq!((out.as_str(), err.as_str(), code), ("", "input: /n: is no integer\nerror: INVALID_INPUT: bad\n", 1));
 }
 
 #[test]
@@ -208,12 +208,12 @@ fn lists_go_from_page_to_page() {
             Some((200, format!(r#"{{"executions":[{}],"next_cursor":"c/1","as_of_ms":1}}"#, row("a"))))
         }
     });
-    let (out, _, code) = server.orbit(&["list", "--status", "running", "--limit", "1"]);
-    assert_eq!(code, 0);
+    let (out, err, code) = server.orbit(&["list", "--status", "running", "--limit", "1"]);
+    assert_eq!((err.as_str(), code), ("more: --cursor c/1, or --all\n", 0));
     assert_eq!(
         out,
         "ID  WORKFLOW  STATUS   CREATED               ERROR\n\
-         a   w 1.0.0   RUNNING  1970-01-01 00:00:00Z  NO_STOCK\nmore: --cursor c/1, or --all\n"
+         a   w 1.0.0   RUNNING  1970-01-01 00:00:00Z  NO_STOCK\n"
     );
     assert_eq!(server.seen()[0].path, "/v1/executions?status=running&limit=1");
     let (out, _, _) = server.orbit(&["list", "--all"]);
@@ -279,6 +279,93 @@ fn watching_follows_runs_to_the_end() {
     assert!(lines[1].starts_with("+10ms  WorkflowContinuedAsNew"), "{out}");
     assert!(lines[2].ends_with("SomethingNew a"), "an event of a newer node: {out}");
     assert_eq!(lines[4], "e1 COMPLETED: [1.10,9007199254740993]");
+}
+
+/// What a reader asks next stands beside each event; inputs and outputs on demand.
+#[test]
+fn a_history_says_why() {
+    let server = Fake::new(|_| {
+        let events = [
+            event(
+                1,
+                r#""StepScheduled","step":"a","attempt":1,"input":{"n": 1},"idempotency_key":"k","redelivery":false"#,
+            ),
+            event(
+                2,
+                r#""StepDispatched","step":"a","attempt":1,"token":"t","worker_id":"w1","worker_session":"s",
+                    "deadline_ms":6020"#,
+            ),
+            event(
+                3,
+                r#""StepAttemptFailed","step":"a","attempt":1,"error":{"code":"E1","message":"no\nanswer"},
+                    "unknown":false"#,
+            ),
+            event(4, r#""RetryScheduled","step":"a","next_attempt":2,"delay_ms":2000,"fire_at_ms":3040"#),
+            event(5, r#""CancelRequested","reason":"a typo","force":false"#),
+            event(6, r#""SomethingNew","output":[1]"#),
+        ];
+        ok(&format!(r#"{{"execution_id":"e1","run":1,"events":[{}]}}"#, events.join(",")))
+    });
+    let golden = "SEQ  TIME                      EVENT                      WHY
+1    1970-01-01 00:00:01.010Z  StepScheduled a attempt=1
+2    1970-01-01 00:00:01.020Z  StepDispatched a           to w1, times out in 5s
+3    1970-01-01 00:00:01.030Z  StepAttemptFailed a E1     no answer
+4    1970-01-01 00:00:01.040Z  RetryScheduled a next=2    in 2s
+5    1970-01-01 00:00:01.050Z  CancelRequested            a typo
+6    1970-01-01 00:00:01.060Z  SomethingNew
+";
+    let (out, err, code) = server.orbit(&["history", "e1"]);
+    assert_eq!((out.as_str(), err.as_str(), code), (golden, "", 0));
+    let (out, _, _) = server.orbit(&["history", "e1", "-v"]);
+    let values: Vec<_> = out.lines().filter(|line| line.starts_with(' ')).map(str::trim_start).collect();
+    assert_eq!(values, [r#"input {"n": 1}"#, r#"error {"code":"E1","message":"no\nanswer"}"#, "output [1]"]);
+}
+
+#[test]
+fn what_needs_somebody_is_shown_first() {
+    let unit = |key: &str, status: &str, more: &str| {
+        format!(r#""{key}":{{"status":"{status}","attempt":1,"redelivery":false{more}}}"#)
+    };
+    let begun = r#","scheduled_at_ms":5"#;
+    let units = [
+        unit("a[10]", "SUCCEEDED", begun),
+        unit("a[2]", "SUCCEEDED", begun),
+        unit("b", "DISPATCHED", r#","scheduled_at_ms":9,"deadline_ms":5009"#),
+        unit("z", "FAILED", r#","scheduled_at_ms":8,"finished_at_ms":9,"error":{"code":"E1","message":"no"}"#),
+    ];
+    let server = Fake::new(move |seen| match seen.path.as_str() {
+        "/v1/executions/e1" => {
+            ok(&FAILED.replace(r#""units":{}"#, &format!(r#""units":{{{}}},"units_omitted":2"#, units.join(","))))
+        }
+        "/v1/executions/e1/units?run=1&prefix=a%5B" | "/v1/executions/e1/units?run=1" => {
+            ok(&format!(r#"{{"units":{{{}}},"next_cursor":"a[10]"}}"#, units[0]))
+        }
+        path if path.ends_with("cursor=a%5B10%5D") => ok(&format!(r#"{{"units":{{{}}}}}"#, units[1])),
+        _ => refusal(404, "NOT_FOUND", "no such route"),
+    });
+    let (out, err, code) = server.orbit(&["show", "e1"]);
+    assert_eq!((err.as_str(), code), ("", 0));
+    let golden = "
+UNIT   STATUS      SINCE START  DEADLINE  ERROR
+z      FAILED      +9ms                   E1 no
+b      DISPATCHED  +9ms         +5s9ms
+a[2]   SUCCEEDED   +5ms
+a[10]  SUCCEEDED   +5ms
+and 2 more units: `orbit show e1 --all`, or --units PREFIX
+";
+    assert!(out.ends_with(golden), "{out}");
+    let (out, err, code) = server.orbit(&["show", "e1", "--units", "a["]);
+    assert_eq!((err.as_str(), code), ("", 0));
+    assert_eq!(out, "UNIT   STATUS     SINCE START\na[2]   SUCCEEDED  +5ms\na[10]  SUCCEEDED  +5ms\n");
+    let (out, _, _) = server.orbit(&["show", "e1", "--units", "a[", "--output", "json"]);
+    assert!(out.starts_with(r#"{"units":{"a[10]":{"status":"SUCCEEDED""#) && out.contains("a[2]"), "{out}");
+    let (out, _, _) = server.orbit(&["show", "e1", "--all", "--output", "json"]);
+    assert!(
+        out.starts_with(r#"{"execution_id":"e1","#) && out.contains(r#""a[2]""#) && !out.contains("omitted"),
+        "{out}"
+    );
+    let (out, _, _) = server.orbit(&["show", "e1", "--all"]);
+    assert!(out.starts_with("e1: FAILED\n") && out.ends_with("a[10]  SUCCEEDED  +5ms\n"), "{out}");
 }
 
 const PARENT: &str = "name: parent

@@ -16,7 +16,7 @@ use crate::client::{self, Answer, Call, Client, Harm};
 /// Register workflows, children first. Each file is taken whole or not at all.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Deploy {
-    /// Documents (.yaml, .yml, .json).
+    /// Documents (.yaml, .yml, .json); cases files are passed over.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -76,6 +76,11 @@ impl Deploy {
         let (mut files, mut faults, mut faulty) = (Vec::new(), 0, 0);
         for path in &self.files {
             let name = path.display().to_string();
+            // `deploy *.yaml` means the documents among them.
+            if source::is_cases(path) {
+                output.note(format_args!("{name}: passed over, for cases are not deployed"));
+                continue;
+            }
             match source::compile(path)? {
                 Ok(compiled) => files.push(File { name, path: path.clone(), compiled }),
                 Err(found) => {
@@ -88,6 +93,9 @@ impl Deploy {
         }
         if faults > 0 {
             return Err(Error::Faults { faults: counted(faults, "fault"), files: counted(faulty, "file") });
+        }
+        if files.is_empty() {
+            return Err(Error::OnlyCases);
         }
         Ok(files)
     }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::event::Line;
+use super::event::{Line, values};
 use super::print::{Form, Output};
 use super::remote::{self, Asks, Remote};
 use super::{Error, table, time};
@@ -22,9 +22,15 @@ pub(crate) struct History {
     /// The first event that is wanted.
     #[arg(long, default_value_t = 1, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     from: u64,
+    /// Show also what went in and came out, cut where it is long.
+    #[arg(short, long)]
+    verbose: bool,
     #[command(flatten)]
     remote: Remote,
 }
+
+/// Longest value that is shown below an event.
+const VALUE_MAX: usize = 2_000;
 
 /// A history that can be replayed without a node.
 #[derive(Serialize)]
@@ -56,7 +62,7 @@ impl Asks for History {
             history.next = more.next;
         }
         if self.remote.output == Form::Table {
-            return print(&history, output);
+            return self.print(&history, output);
         }
         let call = Call::get(["v1", "executions", &self.id]).query("run", Some(history.run));
         let State { workflow, version, .. } = client.send(&call).await?.read()?;
@@ -69,12 +75,27 @@ impl Asks for History {
     }
 }
 
-fn print(history: &HistoryPage, output: &mut Output) -> Result<(), Error> {
-    let mut rows = Vec::new();
-    for event in &history.events {
-        let line = Line::read(event)?;
-        rows.push(vec![line.seq.to_string(), time::milliseconds(line.timestamp_ms), line.text]);
+impl History {
+    fn print(&self, history: &HistoryPage, output: &mut Output) -> Result<(), Error> {
+        let mut rows = Vec::new();
+        for event in &history.events {
+            let Line { seq, timestamp_ms, text, why, .. } = Line::read(event)?;
+            rows.push(vec![seq.to_string(), time::milliseconds(timestamp_ms), text, why]);
+        }
+        let lines = table::lines(&["SEQ", "TIME", "EVENT", "WHY"], rows);
+        let Some((heading, lines)) = lines.split_first() else {
+            output.line("no event from there on");
+            return Ok(());
+        };
+        output.line(heading);
+        for (line, event) in lines.iter().zip(&history.events) {
+            output.line(line);
+            if self.verbose {
+                for (name, value) in values(event)? {
+                    output.line(format_args!("       {name} {}", table::cut(&value, VALUE_MAX)));
+                }
+            }
+        }
+        Ok(())
     }
-    table::print(output, &["SEQ", "TIME", "EVENT"], rows, "no event from there on");
-    Ok(())
 }

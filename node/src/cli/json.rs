@@ -55,6 +55,14 @@ fn number<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
     }
 }
 
+/// The members of an object in their order, each as it was written.
+///
+/// # Errors
+/// It is no object.
+pub(crate) fn members(text: &str) -> serde_json::Result<Vec<(Cow<'_, str>, &RawValue)>> {
+    serde_json::from_str(text).map(|Members(members)| members)
+}
+
 /// The members of an object in their order.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::test::Suite;
+use super::test::{Broken, Suite};
 
-/// One suite per cases file.
+/// One suite per cases file. One whose cases could not be run has an error in their place: a reader that looks at
+/// nothing else must not take it for a file without failures.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -24,6 +25,14 @@ pub(super) fn write(file: &Path, suites: &[Suite]) -> io::Result<()> {
                 status.set_message(&case.differences[0].what).set_description(differences.join("\n"));
             }
             let mut test = TestCase::new(&case.name, status);
+            test.set_classname(&suite.file);
+            xml.add_test_case(test);
+        }
+        if let Some(Broken { sentence, faults }) = &suite.broken {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            let what = if faults.is_empty() { sentence.clone() } else { faults.join("\n") };
+            status.set_message(sentence).set_description(what);
+            let mut test = TestCase::new("cannot be run", status);
             test.set_classname(&suite.file);
             xml.add_test_case(test);
         }

@@ -21,11 +21,11 @@ pub(crate) struct List {
     /// Only of this version.
     #[arg(long)]
     version: Option<String>,
-    /// Only created at or after this: RFC 3339 or milliseconds since 1970.
-    #[arg(long, value_name = "TIME")]
+    /// Only created at or after this: RFC 3339, milliseconds since 1970, or how long ago (`1h`).
+    #[arg(long, value_name = "TIME", value_parser = time::moment)]
     since: Option<String>,
     /// Only created before this.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time::moment)]
     until: Option<String>,
     /// Only those in which a unit waits for somebody to decide.
     #[arg(long)]
@@ -116,7 +116,7 @@ fn print(page: ExecutionPage, output: &mut Output) -> Result<(), Error> {
     let headings = ["ID", "WORKFLOW", "STATUS", "CREATED", "FINISHED", "ATTENTION", "ERROR"];
     table::print(output, &headings, rows, "no execution fits");
     if let Some(cursor) = page.next_cursor {
-        output.line(format_args!("more: --cursor {cursor}, or --all"));
+        output.note(format_args!("more: --cursor {cursor}, or --all"));
     }
     Ok(())
 }

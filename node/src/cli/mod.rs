@@ -5,19 +5,20 @@
 //! - [`check`]: compiles documents and shows faults with their place
 //! - [`test`]: runs test cases with mocked tasks and skipped time
 //! - [`proto`]: writes the `.proto` files of the gRPC services
+//! - [`completion`]: for shells
 //!
 //! [`dev`] is a node with nothing to configure. Commands that speak to one; what they have in common stands in
 //! [`remote`]:
 //!
-//! - [`deploy`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`cancel`], [`workers`]
+//! - [`deploy`], [`workflows`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`cancel`], [`workers`]
 //! - [`worker`]: a worker without code
 //! - [`bench`]: measures a node
 //!
 //! What they use:
 //!
 //! - [`source`], [`order`]: files as they are named on the command line, and documents in order of registration
-//! - [`follow`], [`event`]: waiting for an end, and events as lines
-//! - [`print`], [`table`], [`json`], [`time`]: everything that is printed
+//! - [`follow`], [`event`], [`why`]: waiting for an end, events as lines, and what is said beside them
+//! - [`print`], [`table`], [`json`], [`time`], [`near`]: everything that is printed
 //! - [`junit`]: results of cases for other tools
 //!
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage, which includes files that are not there, 3 nobody was
@@ -30,6 +31,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod cancel;
 mod check;
+mod completion;
 mod deploy;
 mod dev;
 mod event;
@@ -38,6 +40,7 @@ mod history;
 mod json;
 mod junit;
 mod list;
+mod near;
 mod order;
 mod print;
 mod proto;
@@ -49,8 +52,10 @@ mod table;
 mod test;
 mod time;
 mod watch;
+mod why;
 mod worker;
 mod workers;
+mod workflows;
 
 use crate::client;
 use print::Output;
@@ -70,6 +75,7 @@ enum Command {
     Dev(dev::Dev),
     Test(test::Test),
     Deploy(deploy::Deploy),
+    Workflows(workflows::Workflows),
     Start(start::Start),
     List(list::List),
     Show(show::Show),
@@ -80,6 +86,8 @@ enum Command {
     Worker(worker::Worker),
     Bench(bench::Bench),
     Proto(proto::Proto),
+    #[command(visible_alias = "completions")]
+    Completion(completion::Completion),
 }
 
 impl Command {
@@ -89,6 +97,7 @@ impl Command {
             Self::Dev(dev) => dev.run(output),
             Self::Test(test) => test.run(output),
             Self::Deploy(deploy) => deploy.run(output),
+            Self::Workflows(workflows) => workflows.run(output),
             Self::Start(start) => start.run(output),
             Self::List(list) => list.run(output),
             Self::Show(show) => show.run(output),
@@ -99,6 +108,7 @@ impl Command {
             Self::Worker(worker) => worker.run(output),
             Self::Bench(bench) => bench.run(output),
             Self::Proto(proto) => proto.run(output),
+            Self::Completion(completion) => completion.run(output),
         }
     }
 }
@@ -125,7 +135,12 @@ enum Error {
     NotCompleted { id: String, status: String, why: String },
     #[error("INVALID_JSON: what came from {from} cannot be used: {why}; write JSON, @FILE, or @- for stdin")]
     Json { from: String, why: String },
-    #[error("INVALID_TASK: {0:?} is no task; write NAME, or NAME@VERSION with a version like 1.0.0")]
+    #[error("NO_DOCUMENT: only cases files were named, which `orbit test` runs; name the documents beside them")]
+    OnlyCases,
+    #[error(
+        "INVALID_TASK: {0:?} is no task; write NAME, or NAME@VERSION with a version like 1.0.0; a name is 1 to 100 of \
+         A-Z a-z 0-9 . _ - and begins with a letter or digit"
+    )]
     Task(String),
     #[error("COMMAND_NOT_FOUND: there is no {0} that could be run; check its path")]
     NoCommand(String),
@@ -153,7 +168,9 @@ impl Error {
     fn end(&self) -> End {
         match self {
             Self::Source(error) if error.is_usage() => End::WrongUsage,
-            Self::NoCases(_) | Self::Json { .. } | Self::Task(_) | Self::NoCommand(_) => End::WrongUsage,
+            Self::NoCases(_) | Self::OnlyCases | Self::Json { .. } | Self::Task(_) | Self::NoCommand(_) => {
+                End::WrongUsage
+            }
             Self::Client(client::Error::Address { .. }) | Self::Config(_) => End::WrongUsage,
             Self::Client(error) | Self::NotMeasured(crate::bench::Error::Client(error)) if error.is_unknown() => {
                 End::Unknown

@@ -70,6 +70,12 @@ impl Output {
         let _ = writeln!(io::stderr(), "error: {error}");
     }
 
+    /// Something beside the result, to stderr: programs that read the result do not meet it there.
+    pub(crate) fn note(&mut self, text: impl Display) {
+        self.flush();
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
     /// Prints what is left.
     ///
     /// # Errors

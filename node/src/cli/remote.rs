@@ -58,13 +58,12 @@ impl Remote {
         }
     }
 
-    /// Shows what a refusal says beside its sentence.
+    /// Shows what a refusal says beside its sentence: faults that do not stand in it.
     fn show_refusal(&self, refusal: &Refusal, output: &mut Output) {
         match self.output {
             Form::Table => {
-                for fault in refusal.faults() {
-                    output.line(fault.shown("input"));
-                }
+                let faults = refusal.faults().into_iter().filter(|fault| !refusal.message.contains(&fault.message));
+                faults.for_each(|fault| output.note(fault.shown("input")));
             }
             form => self.show_text(form, &refusal.text, output),
         }

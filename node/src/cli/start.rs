@@ -5,9 +5,9 @@ use workflow::value::Payload;
 
 use super::print::{Form, Output};
 use super::remote::{self, Asks, Remote, payload};
-use super::{Error, follow};
-use crate::client::answers::{Started, State};
-use crate::client::{Call, Client, Harm};
+use super::{Error, follow, near};
+use crate::client::answers::{Started, State, Workflows};
+use crate::client::{self, Call, Client, Harm};
 
 /// Start an execution of a workflow.
 #[derive(Debug, clap::Args)]
@@ -27,6 +27,9 @@ pub(crate) struct Start {
     /// Wait until it is over; anything but COMPLETED ends with exit code 1.
     #[arg(long)]
     wait: bool,
+    /// Print the id and nothing else.
+    #[arg(short, long, conflicts_with = "output")]
+    quiet: bool,
     /// Executions with the same key share a priority by turns.
     #[arg(long, value_name = "KEY")]
     fairness_key: Option<String>,
@@ -69,18 +72,22 @@ impl Asks for Start {
             priority: self.priority,
         };
         let call = Call::post(["v1", "executions"], Harm::None).json(&request);
-        let answer = client.send(&call).await.map_err(|error| Error::from(error).about(&id))?;
+        let answer = match client.send(&call).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(Error::from(self.explain(error, client).await).about(&id)),
+        };
         if !self.wait {
-            return self.remote.show(&answer, output, |output, started: Started| output.line(said(&started)));
+            return self.remote.show(&answer, output, |output, started: Started| output.line(self.said(&started)));
         }
         let started: Started = answer.read()?;
         if self.remote.output == Form::Table {
-            output.line(said(&started));
+            output.line(self.said(&started));
             output.flush();
         }
         let answer = follow::wait(client, &started.execution_id).await?;
         let state: State = answer.read()?;
         match self.remote.output {
+            Form::Table if self.quiet => {}
             Form::Table => follow::print_end(&state, output),
             form => self.remote.show_text(form, &answer.text, output),
         }
@@ -88,7 +95,27 @@ impl Asks for Start {
     }
 }
 
-fn said(started: &Started) -> String {
-    let Started { execution_id, run, created } = started;
-    if *created { format!("{execution_id} started") } else { format!("{execution_id} is there already, run {run}") }
+impl Start {
+    fn said(&self, started: &Started) -> String {
+        let Started { execution_id, run, created } = started;
+        match created {
+            _ if self.quiet => execution_id.clone(),
+            true => format!("{execution_id} started"),
+            false => format!("{execution_id} is there already, run {run}"),
+        }
+    }
+
+    /// A name that nobody has registered: the one that was probably meant.
+    async fn explain(&self, error: client::Error, client: &Client) -> client::Error {
+        let client::Error::Refused(mut refusal) = error else { return error };
+        if refusal.code == "WORKFLOW_NOT_FOUND"
+            // Whoever may start may not always list; then the refusal says all there is to say.
+            && let Ok(answer) = client.once(&Call::get(["v1", "workflows"])).await
+            && let Ok(Workflows { workflows }) = answer.read()
+        {
+            let known = workflows.iter().map(|workflow| workflow.name.as_str()).filter(|name| *name != self.name);
+            refusal.message += &near::meant(&self.name, known);
+        }
+        client::Error::Refused(refusal)
+    }
 }

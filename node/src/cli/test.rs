@@ -32,16 +32,49 @@ pub(crate) struct Test {
 pub(crate) struct Suite {
     pub(crate) file: String,
     pub(crate) reports: Vec<Report>,
+    /// Why none of its cases could be run.
+    pub(crate) broken: Option<Broken>,
+}
+
+/// Why a file cannot be used, and its faults as they were shown.
+type Unusable = (Box<Error>, Vec<String>);
+
+/// Cases that cannot be run.
+pub(crate) struct Broken {
+    pub(crate) sentence: String,
+    /// Each with its place.
+    pub(crate) faults: Vec<String>,
+}
+
+impl Suite {
+    fn broken(file: String, error: &Error, faults: Vec<String>) -> Self {
+        Self { file, reports: Vec::new(), broken: Some(Broken { sentence: error.to_string(), faults }) }
+    }
 }
 
 impl Test {
     pub(crate) fn run(&self, output: &mut Output) -> Vec<Error> {
-        let (pairs, mut errors) = self.pairs();
-        let mut suites = Vec::new();
-        for pair in pairs {
-            match self.run_pair(&pair, output) {
-                Ok(suite) => suites.push(suite),
-                Err(error) => errors.push(error),
+        let (mut errors, mut suites) = (Vec::new(), Vec::new());
+        let mut broken = |file: String, (error, faults): Unusable, suites: &mut Vec<Suite>| {
+            suites.push(Suite::broken(file, &error, faults));
+            errors.push(*error);
+        };
+        let mut pairs = Vec::new();
+        for path in &self.files {
+            match source::pairs(path) {
+                Ok(found) => pairs.extend(found),
+                Err(error) => broken(path.display().to_string(), (Box::new(error.into()), Vec::new()), &mut suites),
+            }
+        }
+        for (at, pair) in pairs.iter().enumerate() {
+            // What was named twice is run once.
+            if pairs[..at].contains(pair) {
+                continue;
+            }
+            let file = pair.cases.display().to_string();
+            match self.run_pair(pair, &file, output) {
+                Ok(reports) => suites.push(Suite { file, reports, broken: None }),
+                Err(refused) => broken(file, refused, &mut suites),
             }
         }
         let all = || suites.iter().flat_map(|suite: &Suite| &suite.reports);
@@ -68,37 +101,18 @@ impl Test {
         errors
     }
 
-    /// What is to be run, each once, in the order of the command line.
-    fn pairs(&self) -> (Vec<Pair>, Vec<Error>) {
-        let (mut pairs, mut errors) = (Vec::new(), Vec::new());
-        for path in &self.files {
-            match source::pairs(path) {
-                Ok(found) => {
-                    for pair in found {
-                        if !pairs.contains(&pair) {
-                            pairs.push(pair);
-                        }
-                    }
-                }
-                Err(error) => errors.push(error.into()),
-            }
-        }
-        (pairs, errors)
-    }
-
-    fn run_pair(&self, pair: &Pair, output: &mut Output) -> Result<Suite, Error> {
-        let file = pair.cases.display().to_string();
-        let definitions = match source::compile(&pair.document)? {
+    fn run_pair(&self, pair: &Pair, file: &str, output: &mut Output) -> Result<Vec<Report>, Unusable> {
+        let unusable = |error: source::Error| (Box::new(error.into()), Vec::new());
+        let definitions = match source::compile(&pair.document).map_err(unusable)? {
             Ok(compiled) => compiled.into_iter().map(|compiled| Arc::new(compiled.definition)).collect::<Vec<_>>(),
             Err(faults) => return Err(refused(&pair.document.display().to_string(), faults.list(), output)),
         };
-        let cases = match source::read(&pair.cases)? {
-            Ok(text) => case::parse_for(&text, &definitions).map_err(|faults| refused(&file, faults.list(), output))?,
-            Err(fault) => return Err(refused(&file, &[fault], output)),
+        let cases = match source::read(&pair.cases).map_err(unusable)? {
+            Ok(text) => case::parse_for(&text, &definitions).map_err(|faults| refused(file, faults.list(), output))?,
+            Err(fault) => return Err(refused(file, &[fault], output)),
         };
         let wanted = |case: &&Case| self.only.as_ref().is_none_or(|part| case.name.contains(part.as_str()));
-        let run = |case: &Case| self.run_case(case, &definitions, &file, output);
-        Ok(Suite { reports: cases.iter().filter(wanted).map(run).collect(), file: file.clone() })
+        Ok(cases.iter().filter(wanted).map(|case| self.run_case(case, &definitions, file, output)).collect())
     }
 
     fn run_case(&self, case: &Case, definitions: &[Arc<Definition>], file: &str, output: &mut Output) -> Report {
@@ -123,9 +137,8 @@ impl Test {
 }
 
 /// Shows the faults of a file.
-fn refused(file: &str, faults: &[Fault], output: &mut Output) -> Error {
-    for fault in faults {
-        output.line(format_args!("{file}:{fault}"));
-    }
-    Error::Faults { faults: counted(faults.len(), "fault"), files: file.to_owned() }
+fn refused(file: &str, faults: &[Fault], output: &mut Output) -> Unusable {
+    let lines: Vec<_> = faults.iter().map(|fault| format!("{file}:{fault}")).collect();
+    lines.iter().for_each(|line| output.line(line));
+    (Box::new(Error::Faults { faults: counted(faults.len(), "fault"), files: file.to_owned() }), lines)
 }

@@ -1,4 +1,24 @@
-//! Times as people read them.
+//! Times as people read and write them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use workflow::expression::text::parse_duration_ms;
+
+/// A moment of the command line: how long ago, or what a node reads.
+#[allow(clippy::unnecessary_wraps, reason = "the form of a parser of arguments; the node says what is no time")]
+pub(crate) fn moment(text: &str) -> Result<String, String> {
+    Ok(ago(text, now_ms()).map_or_else(|| text.to_owned(), |ms| ms.to_string()))
+}
+
+fn ago(text: &str, now_ms: u64) -> Option<u64> {
+    parse_duration_ms(text).map(|ms| now_ms.saturating_sub(ms))
+}
+
+#[allow(clippy::disallowed_methods, reason = "what somebody means by an hour ago is told by the clock on their wall")]
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// A moment in UTC: `2026-01-31 12:00:00Z`.
 pub(crate) fn seconds(ms: u64) -> String {
@@ -32,7 +52,16 @@ fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{milliseconds, seconds};
+    use super::{ago, milliseconds, moment, seconds};
+
+    #[test]
+    fn what_is_no_duration_is_left_to_the_node() {
+        assert_eq!(ago("1h30m", 5_400_001), Some(1));
+        assert_eq!(ago("1d", 5), Some(0));
+        for text in ["1769860800123", "0", "2026-01-31T12:00:00Z", "yesterday", ""] {
+            assert_eq!(moment(text).as_deref(), Ok(text));
+        }
+    }
 
     #[test]
     fn moments_read_as_on_a_calendar() {

@@ -8,7 +8,7 @@ use workflow::case;
 use super::event::{End, Line};
 use super::print::{Form, Output};
 use super::remote::{self, Asks, Remote};
-use super::{Error, follow, history};
+use super::{Error, follow, history, table};
 use crate::client::Client;
 use crate::client::answers::State;
 
@@ -16,6 +16,8 @@ use crate::client::answers::State;
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// The longest pause; the end is told by the node at once.
 const PAUSE_LONGEST: Duration = Duration::from_secs(1);
+/// Longest reason that is shown beside an event.
+const WHY_MAX: usize = 300;
 
 /// Show what happens to an execution until it is over; exit code 1 if it does not complete.
 #[derive(Debug, clap::Args)]
@@ -103,7 +105,9 @@ impl Watch {
             Form::Table => {
                 let began_ms = *seen.began_ms.get_or_insert(line.timestamp_ms);
                 let after = case::duration(line.timestamp_ms.saturating_sub(began_ms));
-                output.line(format_args!("{:>12}  {}", format!("+{after}"), line.text));
+                let gap = if line.why.is_empty() { "" } else { "  " };
+                let why = table::cut(&line.why, WHY_MAX);
+                output.line(format_args!("{:>12}  {}{gap}{why}", format!("+{after}"), line.text));
             }
             Form::Json => output.line(event),
             Form::Yaml => {

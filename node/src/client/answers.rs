@@ -21,6 +21,8 @@ pub(crate) struct RegisteredWorkflow {
 pub(crate) struct WorkflowSummary {
     pub(crate) name: String,
     pub(crate) version: String,
+    #[serde(default)]
+    pub(crate) description: Option<String>,
     pub(crate) definition_hash: String,
     #[serde(default)]
     pub(crate) tasks: Vec<String>,
@@ -122,9 +124,19 @@ pub(crate) struct Unit {
     #[serde(default)]
     pub(crate) scheduled_at_ms: Option<u64>,
     #[serde(default)]
+    pub(crate) deadline_ms: Option<u64>,
+    #[serde(default)]
     pub(crate) wake_at_ms: Option<u64>,
     #[serde(default)]
     pub(crate) finished_at_ms: Option<u64>,
+}
+
+/// A page of units.
+#[derive(Debug, Deserialize)]
+pub(crate) struct UnitPage {
+    pub(crate) units: BTreeMap<String, Box<RawValue>>,
+    #[serde(default)]
+    pub(crate) next_cursor: Option<String>,
 }
 
 /// A page of a history.

@@ -57,7 +57,7 @@ pub(super) fn check(config: &Config, exposure: Exposure) -> Result<(), Error> {
 }
 
 impl Listeners {
-    /// Removes the file of the last life, listens, and writes the file of this one.
+    /// Removes the file of the last life and listens.
     pub(super) async fn bind(config: &Config) -> Result<Self, Error> {
         let file = config.data_dir.join(FILE);
         let failed = |source| Error::File { path: file.clone(), source };
@@ -75,8 +75,13 @@ impl Listeners {
             peer: peer.local_addr().map_err(failed)?,
             health: health.local_addr().map_err(failed)?,
         };
-        write(&file, &addresses).map_err(failed)?;
         Ok(Self { http, grpc, peer, health, addresses })
+    }
+
+    /// Writes the file of this life.
+    pub(super) fn announce(&self, config: &Config) -> Result<(), Error> {
+        let path = config.data_dir.join(FILE);
+        write(&path, &self.addresses).map_err(|source| Error::File { path, source })
     }
 }
 

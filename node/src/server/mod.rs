@@ -153,8 +153,15 @@ impl Server {
     pub async fn start_alone(config: &Config, exposure: Exposure) -> Result<Self, Error> {
         addresses::check(config, exposure)?;
         let new = || Identity { cluster: Uuid::now_v7(), node: FIRST_NODE, incarnation: Uuid::now_v7() };
+        // A node that cannot listen leaves no new data behind. Where there is some, another node may run on it: its
+        // file of addresses stays until the data is ours.
+        let early = if config.data_dir.exists() { None } else { Some(Listeners::bind(config).await?) };
         let storage = Storage::open_or_create(&config.data_dir, new)?;
-        let listeners = Listeners::bind(config).await?;
+        let listeners = match early {
+            Some(listeners) => listeners,
+            None => Listeners::bind(config).await?,
+        };
+        listeners.announce(config)?;
         let later = Arc::new(OnceLock::new());
         let health = Served::start(listeners.health, health::router(Arc::clone(&later)), Speaks::Http, config);
         let node = RaftNode::<Production>::start(Parts {

@@ -41,10 +41,16 @@ pub struct Case {
     pub(super) starts: Vec<StartStep>,
     #[serde(default)]
     pub(super) until: Option<Ms>,
+    #[serde(default)]
     pub(super) expect: Expect,
 }
 
 impl Case {
+    /// Whether nothing is ever started, as the case expects it: then there is no end that could be expected.
+    fn starts_nothing(&self) -> bool {
+        self.all_starts().iter().all(|start| start.refused.is_some())
+    }
+
     /// Who is started: the one that the case is about, when it lists none.
     pub(super) fn all_starts(&self) -> Vec<StartStep> {
         if !self.starts.is_empty() {
@@ -211,10 +217,12 @@ pub(super) struct QueryStep {
 }
 
 /// What must have come of it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expect {
-    pub(super) status: String,
+    /// Left out only where every start is refused.
+    #[serde(default)]
+    pub(super) status: Option<String>,
     /// Of this execution: status, output, error, events.
     #[serde(default)]
     pub(super) of: Option<String>,
@@ -260,6 +268,16 @@ pub(super) struct Expect {
     pub(super) not_before: Option<Ms>,
 }
 
+impl Expect {
+    /// Whether it says anything of an execution, so that there must be one.
+    pub(super) fn is_about_an_execution(&self) -> bool {
+        let Self { status, output, error, events_like, first_batches, events, runs, ends_by, not_before, .. } = self;
+        let ends = status.is_some() || output.is_some() || error.is_some() || runs.is_some();
+        let times = ends_by.is_some() || not_before.is_some();
+        ends || times || events.is_some() || first_batches.is_some() || !events_like.is_empty()
+    }
+}
+
 /// Reads a cases file.
 ///
 /// # Errors
@@ -289,6 +307,9 @@ fn read(source: &str, names: Option<&Names<'_>>) -> Result<Vec<Case>, Faults> {
         for (index, item) in items.iter().enumerate() {
             match serde_path_to_error::deserialize::<_, Case>(item) {
                 Ok(case) => {
+                    if case.expect.status.is_none() && !case.starts_nothing() {
+                        faults.push(without_status(file, index, item, &case.name));
+                    }
                     if let Some(names) = names {
                         names.check(file, index, &case, &mut faults);
                     }
@@ -309,6 +330,16 @@ fn read(source: &str, names: Option<&Names<'_>>) -> Result<Vec<Case>, Faults> {
         Some(faults) => Err(faults),
         None => Ok(cases),
     }
+}
+
+fn without_status(file: &Data, index: usize, item: &serde_json::Value, name: &str) -> Fault {
+    let (at, field) = match item.get("expect") {
+        Some(_) => (format!("/{index}/expect"), "status"),
+        None => (format!("/{index}"), "expect"),
+    };
+    let message =
+        format!("case {name:?}: missing field `{field}`; only where every start is `refused` there is no end");
+    file.fault(&at, message)
 }
 
 fn case_fault(

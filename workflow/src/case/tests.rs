@@ -121,6 +121,20 @@ fn a_mock_that_cannot_be_is_told() {
 }
 
 #[test]
+fn a_start_that_is_refused_has_no_end() {
+    let document = DOCUMENT.replace("tasks:", "input: {type: object, required: [n]}\ntasks:");
+    let told = |case: &str| report(&document, case).differences.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let starts = "starts: [{id: x, input: {}, refused: INVALID_INPUT}]";
+    for expect in ["", ", expect: {}", ", expect: {calls: {a.do: 0}, excludes: [StepScheduled]}"] {
+        assert_eq!(told(&format!("- {{name: x, {starts}{expect}}}")), [""; 0], "{expect}");
+    }
+    let text = told("- {name: x, starts: [{id: x, input: {n: 1}, refused: INVALID_INPUT}]}");
+    assert_eq!(text, ["start x at 0s: expected refused INVALID_INPUT, came accepted"]);
+    let text = told(&format!("- {{name: x, {starts}, expect: {{output: 1}}}}"));
+    assert_eq!(text, ["the end: expected an execution x, came none"]);
+}
+
+#[test]
 fn a_file_that_is_none_is_refused_with_its_place() {
     let refused = |cases: &str| parse(cases).map(|_| ()).unwrap_err().to_string();
     let text = refused("- name: x\n  mocks:\n    a.do: [{}, {tims: 2}]\n  expect: {status: completed}");
@@ -131,7 +145,9 @@ fn a_file_that_is_none_is_refused_with_its_place() {
     let text = refused("- {name: x, expect: {status: completed}, cancel: soon}");
     assert!(text.starts_with("1:50: /0/cancel: case \"x\": `soon` is no duration"), "{text}");
     let text = refused("- {name: x, expect: {}}");
-    assert!(text.contains("missing field `status`"), "{text}");
+    assert!(text.starts_with("1:21: /0/expect: case \"x\": missing field `status`; only where"), "{text}");
+    let text = refused("- {name: x, starts: [{id: x, refused: INVALID_INPUT}, {id: y}]}");
+    assert!(text.starts_with("1:3: /0: case \"x\": missing field `expect`; only where"), "{text}");
     let text = refused("name: x");
     assert!(text.contains("a cases file is a list of cases"), "{text}");
     let text = refused("- {name: x, expect: {status: a}, mocks: {a: {output: {k: \"${inputs.n}\"}}}}");

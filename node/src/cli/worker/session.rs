@@ -88,7 +88,8 @@ impl Session {
         loop {
             let opened = match known.wanted.refresh(&self.client).await {
                 Ok(()) if known.wanted.contracts().is_empty() => {
-                    self.say_once("no workflow uses such a task yet; waiting for one", &mut told);
+                    let unused = known.wanted.said_of_unused().unwrap_or_default();
+                    self.say_once(&format!("{unused}; waiting for one that does"), &mut told);
                     sleep(REFRESH).await;
                     continue;
                 }
@@ -99,6 +100,9 @@ impl Session {
                 Ok(()) => {
                     let Identity { worker_id, slots, .. } = &self.identity;
                     self.say.line(format_args!("{worker_id} waits for tasks, {slots} at a time"));
+                    if let Some(unused) = known.wanted.said_of_unused() {
+                        self.say.line(format_args!("warning: {unused}"));
+                    }
                     return Ok(());
                 }
                 Err(error) if error.may_pass() => self.say_once(&error.to_string(), &mut told),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::Error;
+use super::super::{Error, near};
 use crate::client::answers::Workflows;
 use crate::client::{self, Call, Client};
 
@@ -22,6 +22,8 @@ pub(super) struct Wanted {
     any: BTreeSet<String>,
     /// Definitions never change, so each is looked at once.
     used: BTreeMap<String, BTreeSet<Contract>>,
+    /// All tasks that workflows use.
+    known: BTreeSet<String>,
 }
 
 /// What is read of a definition.
@@ -36,6 +38,12 @@ struct Task {
     version: String,
 }
 
+/// Names of tasks, as documents may have them.
+fn is_name(text: &str) -> bool {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    (1..=100).contains(&text.len()) && text.bytes().all(inside) && text.as_bytes()[0].is_ascii_alphanumeric()
+}
+
 impl Wanted {
     /// `NAME` or `NAME@VERSION`.
     pub(super) fn parse(tasks: &[String]) -> Result<Self, Error> {
@@ -43,16 +51,16 @@ impl Wanted {
         for text in tasks {
             match text.split_once('@') {
                 Some((name, version)) => {
-                    if name.is_empty() || semver::Version::parse(version).is_err() {
+                    if !is_name(name) || semver::Version::parse(version).is_err() {
                         return Err(Error::Task(text.clone()));
                     }
                     fixed.insert(Contract { task_name: name.to_owned(), contract_version: version.to_owned() });
                 }
-                None if text.is_empty() => return Err(Error::Task(text.clone())),
+                None if !is_name(text) => return Err(Error::Task(text.clone())),
                 None => _ = any.insert(text.clone()),
             }
         }
-        Ok(Self { fixed, any, used: BTreeMap::new() })
+        Ok(Self { fixed, any, used: BTreeMap::new(), known: BTreeSet::new() })
     }
 
     /// Whether new workflows may change what is worked for.
@@ -67,6 +75,7 @@ impl Wanted {
         }
         let Workflows { workflows } = client.send(&Call::get(["v1", "workflows"])).await?.read()?;
         let hashes: BTreeSet<_> = workflows.iter().map(|workflow| &workflow.definition_hash).collect();
+        self.known = workflows.iter().flat_map(|workflow| &workflow.tasks).cloned().collect();
         self.used.retain(|hash, _| hashes.contains(hash));
         for workflow in &workflows {
             let concerns = workflow.tasks.iter().any(|task| self.any.contains(task));
@@ -80,6 +89,14 @@ impl Wanted {
             self.used.insert(workflow.definition_hash.clone(), contracts.collect());
         }
         Ok(())
+    }
+
+    /// What is said of tasks without a version that no workflow uses; none: all are used.
+    pub(super) fn said_of_unused(&self) -> Option<String> {
+        let known = || self.known.iter().map(String::as_str);
+        let unused = self.any.iter().filter(|name| !self.known.contains(*name));
+        let names: Vec<_> = unused.map(|name| format!("{name}{}", near::meant(name, known()))).collect();
+        (!names.is_empty()).then(|| format!("no workflow uses {} yet", names.join(", ")))
     }
 
     /// All that is worked for.
