@@ -382,3 +382,37 @@ async fn what_an_execution_waits_for_is_told_however_many_units_it_has() {
     assert_eq!(state.units.len() as u64 + state.units_omitted.unwrap(), 1_101);
     close(node).await;
 }
+
+/// A worker under a closing block was told to stop by the leader of that time alone; after a restart it worked on, and
+/// the cancel waited for the whole grace.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_should_stop_is_told_so_after_a_restart_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    deploy(&node, SAGA).await;
+    let session = register(&node, "w", &ALL).await;
+    node.start(start("saga", "a", r#"{"items": []}"#)).await.unwrap();
+    let charge = poll(&node, &session).await;
+    let held = [charge.token.clone()];
+    node.heartbeat(&session.worker_session_id, Some(&held)).await.unwrap();
+    node.cancel("a", "enough", false).await.unwrap();
+    close(node).await;
+
+    let node = open(dir.path(), settings(1)).await;
+    let again = Register {
+        worker_session_id: Some(session.worker_session_id),
+        tokens: held.to_vec(),
+        ..support::worker("w", &ALL)
+    };
+    let session = node.register(again).await.unwrap();
+    let told = node.heartbeat(&session.worker_session_id, Some(&held)).await.unwrap();
+    assert_eq!(told.cancel, held);
+    node.heartbeat(&session.worker_session_id, Some(&[])).await.unwrap();
+    let refund = poll(&node, &session).await;
+    assert_eq!(refund.step_id, "compensate:charge");
+    complete(&node, &refund, "{}").await;
+    assert_eq!(end(&node, "a").await, "CANCELLED");
+    let happened = events(&node, "a").await;
+    assert!(happened.iter().any(|event| event.contains("StepAttemptUncertain charge stopped")), "{happened:#?}");
+    close(node).await;
+}

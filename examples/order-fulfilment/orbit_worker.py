@@ -44,6 +44,8 @@ KEEPALIVE = [("grpc.keepalive_time_ms", 10_000), ("grpc.keepalive_timeout_ms", 5
 
 # A result refused with one of these has not been decided: it is repeated.
 NOT_DECIDED = {"NO_LEADER", "OVERLOADED", "OUTCOME_UNKNOWN"}
+# What a task fails with whose result no node takes.
+REFUSED = "RESULT_REFUSED"
 # Refusals of the hello that no further try changes.
 FATAL = {"INVALID_REQUEST", "RESERVED_TASK", "UNAUTHENTICATED", "FORBIDDEN"}
 
@@ -325,6 +327,12 @@ class Worker:
         if ack.error_code in NOT_DECIDED:
             asyncio.get_running_loop().call_later(REPEAT_RESULT_S, self._repeat, ack.token)
             return
+        if ack.error_code and held.result.fail.error_code != REFUSED:
+            # Not taken in at all: too large, for one. Said no more, the task would come again and again.
+            failure = Failure(REFUSED, f"{ack.error_code}: {ack.reason}", retryable=False, unknown=True)
+            held.result = _failed(ack.token, failure)
+            self._repeat(ack.token)
+            return
         if not ack.accepted:
             log.warning("a result does not count: %s", ack.reason or ack.error_code)
         del self._held[ack.token]
@@ -353,6 +361,10 @@ def _result(token: str, job: "asyncio.Task[bytes]") -> pb.Result:
         # Nobody knows how far it came.
         log.error("a handler raised", exc_info=error)
         failure = Failure("HANDLER_RAISED", f"{type(error).__name__}: {error}", unknown=True)
+    return _failed(token, failure)
+
+
+def _failed(token: str, failure: Failure) -> pb.Result:
     details = None if failure.details is None else json.dumps(failure.details).encode()
     return pb.Result(
         fail=pb.FailRequest(

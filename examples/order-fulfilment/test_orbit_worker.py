@@ -212,6 +212,23 @@ def test_a_result_whose_ack_was_lost_is_repeated_until_it_is_answered():
     scene(play, slots=1)
 
 
+def test_a_result_that_no_node_takes_becomes_a_failure():
+    async def play(node: Node, worker: Worker) -> None:
+        stream = await node.connected()
+        await stream.welcome()
+        await stream.say(tasks=[task()])
+        await stream.result()
+        await stream.ack("t-1", accepted=False, error_code="PAYLOAD_TOO_LARGE", reason="2 MiB at most")
+        failure = (await stream.result()).fail
+        assert (failure.error_code, failure.retryable, failure.unknown) == ("RESULT_REFUSED", False, True)
+        assert failure.error_message == "PAYLOAD_TOO_LARGE: 2 MiB at most"
+        await stream.ack("t-1", accepted=False, error_code="INVALID_REQUEST")
+        await stream.said(lambda m: held(m) == [])
+        await stop(node, worker)
+
+    scene(play, slots=1)
+
+
 def test_a_result_that_comes_while_no_node_is_there_is_reported_later():
     async def play(node: Node, worker: Worker) -> None:
         go, ended = asyncio.Event(), asyncio.Event()

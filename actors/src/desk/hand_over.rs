@@ -213,6 +213,8 @@ impl State {
             Phase::Arrived(_) => {}
             // It was the session's word alone.
             Phase::Received if hand_over.shard.is_none() => drop(self.forget(token)),
+            // It had it and was told to stop, so it has stopped: nobody need wait for longer.
+            Phase::Received if hand_over.stop => self.take_back(token, UncertainReason::Stopped),
             _ if rest == Unlisted::Lost || age > self.settings.receipt_timeout => {
                 self.take_back(token, UncertainReason::NotReceived);
             }
@@ -253,6 +255,9 @@ impl State {
             let holder = self.sessions.get(hand_over.holder);
             if holder.is_some_and(|holder| *holder.worker_id == *row.worker_id) {
                 hand_over.shard = Some(shard);
+                if row.stop {
+                    self.stop(&token);
+                }
                 return;
             }
             // Somebody else's.
@@ -277,7 +282,7 @@ impl State {
             Some(_) => return self.tell_lost(Some(shard), (*token).clone(), UncertainReason::NotReceived),
         };
         let shard = Some(shard);
-        let expected = HandOver { shard, holder, phase: Phase::Expected, written: now, stop: false, due: None };
+        let expected = HandOver { shard, holder, phase: Phase::Expected, written: now, stop: row.stop, due: None };
         self.hold(token, expected, Some(self.settings.session_timeout));
     }
 

@@ -113,6 +113,8 @@ pub(crate) struct Held {
     pub worker_id: String,
     /// The session it went to.
     pub session: String,
+    /// Something around its unit closes: the worker should stop.
+    pub stop: bool,
 }
 
 /// A token as a worker named it.

@@ -205,7 +205,7 @@ pub(crate) fn show(id: &str, seen: &Seen, units_total: impl FnOnce() -> Result<u
         output,
         error: error_of(state).cloned(),
         compensation: bad_end.then(|| state.compensation()),
-        waiting_for: waiting_for(&units),
+        waiting_for: if state.is_over() { Vec::new() } else { waiting_for(&units) },
         units,
         units_omitted,
         internal_error: None,

@@ -10,6 +10,7 @@ use ractor::ActorRef;
 use tokio::time::Instant;
 use workflow::command::Token;
 use workflow::event::Queue;
+use workflow::state::Execution;
 
 use super::sink::Sink;
 use super::{Context, ShardMsg};
@@ -17,6 +18,7 @@ use crate::desk::{Held, Ready};
 use crate::error::Result;
 use crate::execution::What;
 use crate::failure::of_storage;
+use crate::rows::RunRows;
 use crate::table;
 
 /// How many tasks of one queue are read at a time.
@@ -46,10 +48,19 @@ fn adopt<E: Environment>(context: &Context<E>) -> Result<()> {
         if let Some(limit_ms) = row.heartbeat_timeout_ms {
             context.silence.watch(&token, limit_ms, now_ms);
         }
-        held.push(Held { token, worker_id: row.worker_id, session: row.worker_session });
+        let stop = should_stop(context, &token, &row.unit)?;
+        held.push(Held { token, worker_id: row.worker_id, session: row.worker_session, stop });
     }
     context.desk.adopt(context.shard, held, Instant::now());
     Ok(())
+}
+
+/// Whether something around the unit closes.
+fn should_stop<E: Environment>(context: &Context<E>, token: &Token, unit: &str) -> Result<bool> {
+    let rows = RunRows::shared(context.group.clone(), Arc::from(&*token.execution_id), token.run);
+    let state = Execution::asleep(&rows).map_err(of_storage)?;
+    let stop = state.is_some_and(|state| state.outermost_closing(unit).is_some());
+    rows.failure().map_or(Ok(stop), |error| Err(of_storage(error)))
 }
 
 /// The queues in which something waits, found by leaping from one to the next.

@@ -108,7 +108,7 @@ async fn workers_are_listed_with_their_sessions() {
     desk.register(worker("v", &["ship"]), Instant::now(), || "v2".into()).unwrap();
     let _poll = poll(&desk, "v", 1);
     hand_over(&desk, &shard, "1/a", 1);
-    let held = Held { token: token("1/b", 2), worker_id: "gone".into(), session: "g".into() };
+    let held = Held { token: token("1/b", 2), worker_id: "gone".into(), session: "g".into(), stop: false };
     desk.resign(1);
     let _shard = lead(&desk, 1);
     desk.adopt(1, vec![held], Instant::now());

@@ -4,7 +4,7 @@ use super::*;
 use crate::error::Code;
 
 fn held(token: &Token, worker_id: &str, session: &str) -> Held {
-    Held { token: token.clone(), worker_id: worker_id.into(), session: session.into() }
+    Held { token: token.clone(), worker_id: worker_id.into(), session: session.into(), stop: false }
 }
 
 fn list(desk: &Desk, session: &str, tokens: &[&Token]) -> Vec<String> {
@@ -131,6 +131,36 @@ async fn a_session_that_comes_back_by_a_heartbeat_gives_up_what_it_does_not_list
     tokio::time::advance(Duration::from_secs(5)).await;
     list(&desk, "s", &[&kept]);
     assert_eq!(shard.lost(), lost(&gone));
+}
+
+/// A worker that stopped a task as it was told simply no longer listed it; the history then said that it had never
+/// received it, and only after the time of a receipt.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_was_told_to_stop_and_no_longer_lists_its_task_has_stopped() {
+    let (desk, [shard]) = desk([1]);
+    let connection = stream(&desk, "w", &["pay"], 1);
+    let stopped = hand_over(&desk, &shard, "1/a", 1);
+    connection.received(&texts(&[&stopped]));
+    desk.cancel(1, &stopped);
+    assert_eq!(list(&desk, "w", &[&stopped]), texts(&[&stopped]), "it is told with each heartbeat");
+    assert_eq!(list(&desk, "w", &[]), Vec::<String>::new());
+    assert_eq!(shard.lost(), [(stopped, UncertainReason::Stopped)]);
+}
+
+/// Who should stop must be told by the next leader too, before or after its session is heard.
+#[tokio::test(start_paused = true)]
+async fn who_should_stop_is_told_by_the_next_leader_too() {
+    let (desk, [shard]) = desk([1]);
+    let connection = stream(&desk, "w", &["pay"], 1);
+    let heard = hand_over(&desk, &shard, "1/a", 1);
+    connection.received(&texts(&[&heard]));
+    desk.resign(1);
+    lead(&desk, 1);
+    let expected = token("1/b", 2);
+    let rows = vec![Held { stop: true, ..held(&heard, "w", "w") }, Held { stop: true, ..held(&expected, "v", "v") }];
+    desk.adopt(1, rows, Instant::now());
+    assert_eq!(list(&desk, "w", &[&heard]), texts(&[&heard]));
+    assert_eq!(list(&desk, "v", &[&expected]), texts(&[&expected]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -198,6 +198,7 @@ impl World {
             token: token.clone(),
             worker_id: session.replace('s', "w"),
             session: session.clone(),
+            stop: false,
         });
         self.desk.adopt(shard, rows.collect(), Instant::now());
         for task in TASKS {
