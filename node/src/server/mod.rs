@@ -225,6 +225,14 @@ impl Server {
         self.engine.state_hashes()
     }
 
+    /// Rows of the index tables that are missing or too many: none, at any moment. Reads everything.
+    ///
+    /// # Errors
+    /// The data cannot be read.
+    pub fn index_faults(&self) -> orbit_actors::error::Result<Vec<String>> {
+        self.engine.check()
+    }
+
     /// Takes no new work, finishes what is under way and closes the data.
     ///
     /// # Errors

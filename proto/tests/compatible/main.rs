@@ -114,3 +114,16 @@ fn a_removed_message_enum_or_service_is_listed_with_all_that_was_in_it() {
     let (old, new) = (descriptors("message A { message B { bool c = 1; } }"), descriptors("message A {}"));
     assert_eq!(compatible(&old, &new), ["a.A.B: removed", "a.A.B.c: removed"]);
 }
+
+#[test]
+fn the_proto_files_keep_what_each_release_promised() {
+    let compat = Path::new(env!("CARGO_MANIFEST_DIR")).join("../compat");
+    let mut releases = 0;
+    for version in std::fs::read_dir(compat).unwrap() {
+        let path = version.unwrap().path().join("descriptor.binpb");
+        let old = std::fs::read(&path).unwrap();
+        assert_eq!(compatible(&old, DESCRIPTORS), Vec::<String>::new(), "{}", path.display());
+        releases += 1;
+    }
+    assert!(releases > 0);
+}

@@ -1,0 +1,183 @@
+//! What releases have left, `compat/<version>`: this version opens each store, finds in it what was there, and brings
+//! to an end what was under way.
+//!
+//! ```text
+//! compat/<version>/commit            what made it
+//!                  descriptor.binpb  the .proto files (held against today's in orbit-proto)
+//!                  histories/        <execution>.<run>.jsonl, beside the documents (decided again in orbit-workflow)
+//!                  states/           what `show` said of executions that were over
+//!                  store/            the data directory of a node that was stopped
+//! ```
+//!
+//! `scripts/compat` makes the directory of the version in Cargo.toml, once, when it is released. What is there is never
+//! changed.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod stories;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use orbit_node::server::{Exposure, Server};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use stories::{OVER, Worker, ends, get, order, play, start};
+use support::{Ask, Node, PATIENCE, config};
+use tempfile::TempDir;
+
+/// Sessions are lost soon, so that what a worker held is free soon.
+const SETTINGS: [(&str, &str); 3] =
+    [("cluster.shards", "4"), ("limits.heartbeat_interval_ms", "500"), ("limits.session_timeout_ms", "2000")];
+/// How long until everything that is to end has ended; some wait for half a minute.
+const UNTIL_ALL_END: Duration = Duration::from_secs(120);
+
+fn compat() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../compat")
+}
+
+async fn open(dir: TempDir) -> Node {
+    let server = Server::start_alone(&config(&dir, &SETTINGS), Exposure::Loopback).await.unwrap();
+    tokio::time::timeout(PATIENCE, server.ready()).await.expect("each shard gets a leader");
+    Node { server, dir }
+}
+
+/// A history with the bytes as they are.
+async fn history(node: &Node, id: &str, run: u64) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Page {
+        events: Vec<Box<RawValue>>,
+        next: Option<u64>,
+    }
+    let (mut lines, mut from) = (Vec::new(), Some(1));
+    while let Some(next) = from {
+        let answer = node.ask(Ask::new("GET", &format!("/v1/executions/{id}/history?run={run}&from={next}"))).await;
+        let page: Page = serde_json::from_slice(&answer.body).unwrap();
+        lines.extend(page.events.iter().map(|event| event.get().to_owned()));
+        from = page.next;
+    }
+    lines
+}
+
+async fn ids(node: &Node) -> Vec<String> {
+    let list = get(node, "/v1/executions?limit=1000").await;
+    let ids = list["executions"].as_array().unwrap().iter();
+    ids.map(|summary| summary["execution_id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_store_that_a_release_left_is_opened_and_goes_on() {
+    let mut versions: Vec<_> = fs::read_dir(compat()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    versions.sort();
+    for version in versions {
+        let dir = tempfile::tempdir().unwrap();
+        copy(&version.join("store"), &dir.path().join("data"));
+        let node = open(dir).await;
+        finds_what_was_there(&node, &version).await;
+        goes_on(&node).await;
+        assert_eq!(node.server.index_faults().unwrap(), Vec::<String>::new(), "{}", version.display());
+        node.server.stop().await.unwrap();
+    }
+}
+
+async fn finds_what_was_there(node: &Node, version: &Path) {
+    let mut found = 0;
+    for file in fs::read_dir(version.join("histories")).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Some((id, run)) = name.strip_suffix(".jsonl").and_then(|name| name.rsplit_once('.')) else { continue };
+        let now = history(node, id, run.parse().unwrap()).await;
+        let then = fs::read_to_string(&path).unwrap();
+        for (n, line) in then.lines().enumerate() {
+            assert_eq!(now.get(n).map(String::as_str), Some(line), "{}", path.display());
+        }
+        found += 1;
+    }
+    assert!(found >= 13, "{} holds {found} histories", version.display());
+    for id in OVER {
+        let path = version.join("states").join(format!("{id}.json"));
+        let then: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let now = get(node, &format!("/v1/executions/{id}")).await;
+        for (field, value) in then.as_object().unwrap() {
+            assert_eq!(&now[field], value, "{field} in {}", path.display());
+        }
+    }
+}
+
+async fn goes_on(node: &Node) {
+    let worker = Worker::register(node).await;
+    // The same start again: it is there already. Its definition is there for new ones too.
+    let again = start(node, "order", "order-done", order("done")).await;
+    assert_eq!(again["created"], false, "{again}");
+    start(node, "order", "order-new", order("new")).await;
+    tokio::time::timeout(UNTIL_ALL_END, all_end(node, &worker)).await.expect("all that is to end ends");
+    let long = get(node, "/v1/executions/nap-long").await;
+    assert_eq!((&long["status"], &long["waiting_for"][0]), (&"RUNNING".into(), &"nap WAITING".into()));
+}
+
+async fn all_end(node: &Node, worker: &Worker) {
+    let mut waited_for: Vec<_> = ends().into_iter().chain([("order-new", "COMPLETED")]).collect();
+    while !waited_for.is_empty() {
+        worker.finish(node).await;
+        let mut left = Vec::new();
+        for (id, end) in waited_for {
+            match get(node, &format!("/v1/executions/{id}")).await["status"].as_str().unwrap() {
+                "RUNNING" => left.push((id, end)),
+                status => assert_eq!(status, end, "{id}"),
+            }
+        }
+        waited_for = left;
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        let is_of_the_process = |name: &str| name == "LOCK" || name.starts_with("LOG");
+        match path.is_dir() {
+            true => copy(&path, &target),
+            false if is_of_the_process(path.file_name().unwrap().to_str().unwrap()) => {}
+            false => drop(fs::copy(&path, &target).unwrap()),
+        }
+    }
+}
+
+/// The stories end as told in a node of today as well, and leave what a release leaves; `ORBIT_COMPAT` is where to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_leaves_what_it_made() {
+    let kept = tempfile::tempdir().unwrap();
+    let target = std::env::var_os("ORBIT_COMPAT").map_or_else(|| kept.path().to_owned(), PathBuf::from);
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir).await;
+    play(&node).await;
+    for part in ["histories", "states"] {
+        fs::create_dir_all(target.join(part)).unwrap();
+    }
+    for (name, document) in stories::DOCUMENTS {
+        fs::write(target.join("histories").join(format!("{name}.yaml")), document).unwrap();
+    }
+    for id in ids(&node).await {
+        let runs = get(&node, &format!("/v1/executions/{id}/runs")).await;
+        for run in runs["runs"].as_array().unwrap() {
+            let run = run["run"].as_u64().unwrap();
+            let lines: String = history(&node, &id, run).await.iter().map(|line| format!("{line}\n")).collect();
+            fs::write(target.join("histories").join(format!("{id}.{run}.jsonl")), lines).unwrap();
+        }
+        let state = node.ask(Ask::new("GET", &format!("/v1/executions/{id}"))).await;
+        if OVER.contains(&id.as_str()) {
+            assert_ne!(state.json()["status"], "RUNNING", "{id}");
+            fs::write(target.join("states").join(format!("{id}.json")), &state.body).unwrap();
+        }
+    }
+    fs::write(target.join("descriptor.binpb"), orbit_proto::DESCRIPTORS).unwrap();
+    let Node { server, dir } = node;
+    server.stop().await.unwrap();
+    // Opened again, the stores turn their logs into tables: a later version must read both.
+    let Node { server, dir } = open(dir).await;
+    server.stop().await.unwrap();
+    copy(&dir.path().join("data"), &target.join("store"));
+}
