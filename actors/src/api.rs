@@ -38,6 +38,63 @@ pub struct Started {
     pub created: bool,
 }
 
+/// Sends a signal to an execution.
+#[derive(Clone, Debug, Default)]
+pub struct SendSignal {
+    /// The execution.
+    pub execution_id: String,
+    /// The signal's name.
+    pub signal: String,
+    /// JSON.
+    pub payload: Payload,
+    /// The sender's name for it: a repetition is answered as the first time.
+    pub dedup_id: Option<String>,
+    /// The execution is started if it is not there; its id is the one above.
+    pub start: Option<StartExecution>,
+}
+
+/// A signal that is in the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Signalled {
+    /// The execution.
+    pub execution_id: String,
+    /// The run that got it.
+    pub run: u32,
+    /// Its name.
+    pub signal: String,
+    /// Always true.
+    pub accepted: bool,
+    /// The place of its event.
+    pub seq: u64,
+    /// Whether the execution is new, if a start was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<bool>,
+}
+
+/// Lets a failed execution go on, or moves suspended units.
+#[derive(Clone, Debug, Default)]
+pub struct Redrive {
+    /// The execution.
+    pub execution_id: String,
+    /// Which units, by key; all that failed, were cancelled or are suspended if absent.
+    pub steps: Option<Vec<String>>,
+    /// `retry`, `resolve` or `fail`; `retry` if absent.
+    pub action: Option<String>,
+    /// What resolved ones yield; null if absent.
+    pub output: Option<Payload>,
+}
+
+/// The answer of a query.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QueryAnswer {
+    /// The execution.
+    pub execution_id: String,
+    /// The query's name.
+    pub query: String,
+    /// What its expression gives now.
+    pub value: Value,
+}
+
 /// Status of an execution or unit as it stands on the wire: upper case.
 pub type StatusWord = &'static str;
 

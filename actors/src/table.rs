@@ -10,6 +10,7 @@
 //!   HELD       by id    run u32 │ seq u64             HeldRow: hand-overs in flight
 //!   UNFINISHED by id    run u32                       the last batch of this run was cut
 //!   OUTBOX     ordered  target │ number               messages for other shards: kept free
+//!   SIGNAL     by id    name 00 dedup_id              SignalRecord: signals that their senders named
 //!
 //!   queue = task 00 version 00 language 00            order = priority u8 │ turn u64 │ since u64 │ seq u64
 //!   unit  = id 00 │ run u32 │ key
@@ -55,7 +56,8 @@ const READY: Table = table(7);
 const TIMER: Table = table(8);
 const HELD: Table = table(9);
 const UNFINISHED: Table = table(10);
-// 11 is kept for the outbox, 12 for the inbox, 13 for the dedup rows of signals.
+// 11 is kept for the outbox, 12 for the inbox.
+const SIGNAL: Table = table(13);
 const DEFINITION: Table = table(32);
 const BY_HASH: Table = table(33);
 const CLUSTER: Table = table(34);
@@ -131,6 +133,11 @@ pub(crate) fn run_of(key: &[u8]) -> Option<u32> {
 /// What an execution was first started with.
 pub(crate) fn start(id: &str) -> Vec<u8> {
     hashed(START, id.as_bytes(), &[])
+}
+
+/// A signal that its sender named.
+pub(crate) fn signal(id: &str, name: &str, dedup_id: &str) -> Vec<u8> {
+    hashed(SIGNAL, id.as_bytes(), &[name.as_bytes(), &[0], dedup_id.as_bytes()].concat())
 }
 
 /// An execution in the list.

@@ -3,6 +3,7 @@
 //! - `definitions`, `executions`, `workers`: the operations
 //! - here: how it begins and ends, and the way of an ask to its execution
 
+mod commands;
 mod definitions;
 mod executions;
 mod workers;

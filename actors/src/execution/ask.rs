@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use workflow::command::{HeartbeatAnswer, ResultAnswer, Token};
 use workflow::definition::Definition;
-use workflow::event::{TaskError, UncertainReason};
+use workflow::event::{RedriveAction, TaskError, UncertainReason};
+use workflow::key::Key;
 use workflow::value::Payload;
 
 use crate::api;
@@ -17,10 +18,19 @@ use crate::table::Timer;
 pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
 
 /// A start, with its definition resolved.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) request: api::StartExecution,
     pub(crate) definition: Arc<Definition>,
+}
+
+/// A signal, and how its execution is started if it is not there.
+#[derive(Clone, Debug)]
+pub(crate) struct Signal {
+    pub(crate) name: String,
+    pub(crate) payload: Payload,
+    pub(crate) dedup_id: Option<String>,
+    pub(crate) start: Option<Start>,
 }
 
 /// Something for one execution.
@@ -56,6 +66,15 @@ pub(crate) enum What {
         force: bool,
         reply: Reply<()>,
     },
+    Signal(Box<Signal>, Reply<api::Signalled>),
+    Pause(Reply<()>),
+    Resume(Reply<()>),
+    Redrive {
+        steps: Option<Vec<Key>>,
+        action: RedriveAction,
+        output: Option<Payload>,
+        reply: Reply<()>,
+    },
     /// A slot is reserved for a task of this execution.
     Offer(Box<Ready>, Slot),
     /// A hand-over did not arrive, or its worker is gone.
@@ -74,7 +93,7 @@ pub(crate) enum What {
 impl What {
     /// Whether it may be refused for load.
     pub(crate) fn may_be_refused(&self) -> bool {
-        matches!(self, Self::Start(..))
+        matches!(self, Self::Start(..) | Self::Signal(..))
     }
 
     /// The same once more, if nobody outside would ask it again.
@@ -95,7 +114,9 @@ impl What {
             Self::Start(_, reply) => drop(reply.send(Err(error))),
             Self::Complete { reply, .. } | Self::Fail { reply, .. } => drop(reply.send(Err(error))),
             Self::TaskHeartbeat { reply, .. } => drop(reply.send(Err(error))),
-            Self::Cancel { reply, .. } => drop(reply.send(Err(error))),
+            Self::Signal(_, reply) => drop(reply.send(Err(error))),
+            Self::Pause(reply) | Self::Resume(reply) => drop(reply.send(Err(error))),
+            Self::Cancel { reply, .. } | Self::Redrive { reply, .. } => drop(reply.send(Err(error))),
             Self::Offer(..) | Self::TakeBack { .. } | Self::Due(_) | Self::Silent(_) | Self::Proceed => {}
         }
     }

@@ -107,6 +107,9 @@ impl<E: Environment> Life<E> {
             turn.effects.alive -= 1;
             turn.effects.over = state.head.status != RunStatus::Continued;
         }
+        if !state.is_over() && loaded.was.1 {
+            turn.effects.alive += 1;
+        }
         turn.effects.changes.extend(differences);
         loaded.was = (state.head.paused, state.is_over());
         loaded.expected = Expected::At { run: loaded.number, seq: state.head.seq };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use orbit_raft::Environment;
 use workflow::command::{
-    Cancel, Command, Complete, Expire, Expiry, Fail, Heartbeat, HeartbeatAnswer, OfferTaken, ResultAnswer, Run, Start,
-    TimeoutDue, TimerDue, Token, Uncertain,
+    Cancel, Command, Complete, Expire, Expiry, Fail, Heartbeat, HeartbeatAnswer, OfferTaken, Pause, Redrive,
+    ResultAnswer, Resume, Run, Start, TimeoutDue, TimerDue, Token, Uncertain,
 };
 use workflow::event::{Event, Recorded, UncertainReason};
 use workflow::key::Key;
@@ -46,6 +46,19 @@ impl<E: Environment> Life<E> {
             }
             What::Cancel { reason, force, reply } => {
                 let answer = self.newest(turn, Cancel { reason, force });
+                turn.answer(reply, answer);
+            }
+            What::Signal(signal, reply) => self.signal(*signal, reply, turn),
+            What::Pause(reply) => {
+                let answer = self.newest(turn, Pause);
+                turn.answer(reply, answer);
+            }
+            What::Resume(reply) => {
+                let answer = self.newest(turn, Resume);
+                turn.answer(reply, answer);
+            }
+            What::Redrive { steps, action, output, reply } => {
+                let answer = self.newest(turn, Redrive { steps, action, output });
                 turn.answer(reply, answer);
             }
             What::Offer(ready, slot) => self.offered(turn, *ready, slot),

@@ -3,7 +3,7 @@
 use orbit_proto::engine;
 use orbit_raft::Environment;
 use sha2::{Digest, Sha256};
-use workflow::command::{self, Run};
+use workflow::command::{self, CarriedSignal, Run};
 use workflow::definition::Definition;
 use workflow::value::Payload;
 
@@ -21,13 +21,14 @@ impl<E: Environment> Life<E> {
         let known = self.load().map(|loaded| loaded.map(|loaded| loaded.number));
         let answer = match known {
             Ok(Some(run)) => self.again(&start, run, turn),
-            Ok(None) => self.begin(&start, turn),
+            Ok(None) => self.begin(&start, Vec::new(), turn),
             Err(error) => Err(error),
         };
         turn.answer(reply, answer);
     }
 
-    fn begin(&mut self, start: &Start, turn: &mut Turn) -> Result<Started> {
+    /// `carried`: signals that are there before anything is decided.
+    pub(super) fn begin(&mut self, start: &Start, carried: Vec<CarriedSignal>, turn: &mut Turn) -> Result<Started> {
         let request = &start.request;
         let run = Run::new(start.definition.clone(), &*self.id);
         self.loaded = Some(Loaded::new(run, 1, Expected::Absent));
@@ -35,6 +36,7 @@ impl<E: Environment> Life<E> {
             priority: request.priority,
             fairness_key: request.fairness_key.clone(),
             traceparent: request.traceparent.clone(),
+            carried,
             ..command::Start::with_input(request.input.clone())
         };
         if let Err(refused) = self.command(turn, command) {
@@ -100,7 +102,7 @@ fn filled(definition: &Definition, input: &Payload) -> Option<Payload> {
 }
 
 /// Tells one input from another: over the canonical text, in which members are in order and numbers written one way.
-fn digest(input: &Payload) -> [u8; 32] {
+pub(super) fn digest(input: &Payload) -> [u8; 32] {
     Sha256::digest(input.value().to_json()).into()
 }
 

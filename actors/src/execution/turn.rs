@@ -1,5 +1,8 @@
 //! What one commit of an execution gathers: parts for the shard, and what is told and done once they are applied.
 
+use std::collections::HashMap;
+
+use orbit_proto::engine::SignalRecord;
 use orbit_raft::Part;
 use tokio::sync::OwnedSemaphorePermit;
 use workflow::command::Token;
@@ -34,6 +37,8 @@ pub(crate) struct Turn {
     pub(crate) events: Vec<Recorded>,
     /// Writes beside those of the current run.
     pub(crate) extra_writes: Vec<orbit_raft::Write>,
+    /// Named signals that it took: their rows are not applied yet.
+    pub(crate) signals: HashMap<Vec<u8>, SignalRecord>,
     /// Finished parts.
     pub(crate) parts: Vec<Part>,
     /// Whom to tell.

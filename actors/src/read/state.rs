@@ -40,7 +40,7 @@ pub(crate) struct Seen {
     more: bool,
 }
 
-fn not_found(id: &str, run: Option<u32>) -> Error {
+pub(super) fn not_found(id: &str, run: Option<u32>) -> Error {
     let which = run.map_or_else(String::new, |run| format!(" with run {run}"));
     Error::new(Code::NotFound, format!("there is no execution {id}{which}; check the id"))
 }

@@ -25,7 +25,10 @@ pub(crate) struct Context<E: Environment> {
     pub(crate) definitions: Definitions<E>,
     pub(crate) timers: Timers,
     pub(crate) silence: Silence,
+    /// Who waits for an end.
     pub(crate) waiters: Waiters,
+    /// Who waits for any change.
+    pub(crate) changes: Waiters,
     pub(crate) broken: Broken,
     pub(crate) dice: Dice,
     /// Places for commands that wait.
@@ -58,6 +61,7 @@ impl<E: Environment> Context<E> {
             timers: Timers::default(),
             silence: Silence::default(),
             waiters: Waiters::default(),
+            changes: Waiters::default(),
             broken: Broken::default(),
             dice,
             places: Arc::new(Semaphore::new(places)),

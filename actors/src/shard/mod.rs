@@ -228,6 +228,7 @@ impl<E: Environment> ShardState<E> {
         self.context.silence.clear();
         self.context.broken.clear();
         self.context.waiters.wake_all();
+        self.context.changes.wake_all();
         tracing::info!(shard = self.context.shard, "this node no longer leads the shard");
     }
 

@@ -1,0 +1,135 @@
+//! What is said to an execution that is there, and what it is asked: signals, queries, pause, redrive.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orbit_raft::Environment;
+use tokio::time::Instant;
+use workflow::decide::BlockScope;
+use workflow::event::RedriveAction;
+use workflow::key::Key;
+use workflow::value::Value;
+
+use super::{Engine, Shard, valid_id};
+use crate::api::{ExecutionState, QueryAnswer, Redrive, SendSignal, Signalled};
+use crate::error::{Code, Error, Result};
+use crate::execution::What;
+use crate::execution::ask::{Signal, Start};
+use crate::read;
+
+/// Most bytes of a signal's name or its sender's name for it.
+const NAME_BYTES_MAX: usize = 200;
+
+impl<E: Environment> Engine<E> {
+    /// Gives an execution a signal, which starts it first if that is wanted and it is not there: both in one commit.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `UNKNOWN_SIGNAL`, `INVALID_SIGNAL`, `EXECUTION_FINISHED`, `DEDUP_CONFLICT`, `OVERLOADED` when too
+    /// many wait to be taken; with a start also its errors, and `EXECUTION_EXISTS` when another workflow runs there.
+    pub async fn signal(&self, request: SendSignal) -> Result<Signalled> {
+        let running = self.running()?;
+        let id = valid_id(request.execution_id)?;
+        valid_name("the name of a signal", &request.signal)?;
+        if let Some(dedup_id) = &request.dedup_id {
+            valid_name("dedup_id", dedup_id)?;
+        }
+        let start = match request.start {
+            None => None,
+            Some(start) => {
+                let definition = running.definitions.resolve(&start.workflow, start.version.as_deref()).await?;
+                Some(Start { request: start, definition })
+            }
+        };
+        let signal = Signal { name: request.signal, payload: request.payload, dedup_id: request.dedup_id, start };
+        self.ask(&running, &id, |reply| What::Signal(Box::new(signal), reply)).await
+    }
+
+    /// Nothing is decided or handed over until it is resumed; results and signals are taken. Again: the same.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `EXECUTION_FINISHED`.
+    pub async fn pause(&self, id: &str) -> Result<ExecutionState> {
+        self.ask(&*self.running()?, &valid_id(id.to_owned())?, What::Pause).await?;
+        self.show(id, None).await
+    }
+
+    /// Deciding goes on. Of what is not paused nothing changes.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn resume(&self, id: &str) -> Result<ExecutionState> {
+        self.ask(&*self.running()?, &valid_id(id.to_owned())?, What::Resume).await?;
+        self.show(id, None).await
+    }
+
+    /// Lets a failed or timed-out execution go on from what failed, or moves suspended units of one that runs.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `NOT_REDRIVABLE`, `INVALID_REQUEST`.
+    pub async fn redrive(&self, request: Redrive) -> Result<ExecutionState> {
+        let id = valid_id(request.execution_id)?;
+        let action = match request.action {
+            None => RedriveAction::Retry,
+            Some(word) => action(&word)?,
+        };
+        if request.output.is_some() && action != RedriveAction::Resolve {
+            let message = "output is what a resolved unit yields; it needs action resolve";
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        let steps = request.steps.map(|steps| steps.iter().map(|step| Key::from(step.as_str())).collect());
+        let output = request.output;
+        self.ask(&*self.running()?, &id, |reply| What::Redrive { steps, action, output, reply }).await?;
+        self.show(&id, None).await
+    }
+
+    /// What a query of the document gives on the newest committed state, also after the end. With a time-out it waits
+    /// until that is not null, and answers null when it never was.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `UNKNOWN_QUERY`, `EXPRESSION_ERROR`.
+    pub async fn query(&self, id: &str, query: &str, timeout: Duration) -> Result<QueryAnswer> {
+        let until = Instant::now() + timeout;
+        let key: Arc<str> = Arc::from(id);
+        loop {
+            let shard = self.read(id).await?;
+            let mut change = shard.context.changes.wait(&key);
+            let value = evaluated(&shard, &key, query)?;
+            if value != Value::Null || Instant::now() >= until {
+                return Ok(QueryAnswer { execution_id: id.to_owned(), query: query.to_owned(), value });
+            }
+            // At the time-out it is evaluated once more.
+            let _ = tokio::time::timeout_at(until, change.woken()).await;
+        }
+    }
+}
+
+fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Result<Value> {
+    let (run, rows) = read::run(&shard.context.group, &shard.context.definitions, id)?;
+    let definition = run.definition();
+    let Some(expression) = definition.queries.get(query) else {
+        let declared: Vec<_> = definition.queries.keys().map(String::as_str).collect();
+        let message = format!("the workflow declares no query {query:?}; it has: {}", declared.join(", "));
+        return Err(Error::new(Code::UnknownQuery, message));
+    };
+    let value = expression.evaluate(&BlockScope::root(run.facts(shard.context.group.now_ms())));
+    // A row that cannot be read looks like one that is not there.
+    if let Some(failure) = rows.failure() {
+        return Err(crate::failure::of_storage(failure));
+    }
+    value.map_err(|error| Error::new(Code::ExpressionError, error.message))
+}
+
+fn action(word: &str) -> Result<RedriveAction> {
+    let known = RedriveAction::ALL.iter().find(|action| action.as_str() == word);
+    known
+        .copied()
+        .ok_or_else(|| Error::new(Code::InvalidRequest, format!("action is retry, resolve or fail, not {word:?}")))
+}
+
+fn valid_name(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        let message = format!("{what} has 1 to {NAME_BYTES_MAX} bytes and no NUL");
+        return Err(Error::new(Code::InvalidRequest, message));
+    }
+    Ok(())
+}
