@@ -94,7 +94,7 @@ pub(crate) fn decode<M: Message + Default>(table: &'static str, value: &[u8]) ->
 
 /// Sets a row.
 pub(crate) fn put(key: Vec<u8>, value: impl Into<Bytes>) -> Write {
-    Write { op: Some(write::Op::Put(Put { key: key.into(), value: value.into() })) }
+    Write { op: Some(write::Op::Put(Put { key: key.into(), value: value.into(), numbered: false })) }
 }
 
 /// Removes a row.

@@ -29,7 +29,7 @@ fn membership() -> store::Membership {
 }
 
 fn entry() -> store::Entry {
-    let put = store::Put { key: Bytes::from_static(b"k"), value: Bytes::from_static(b"\x01v") };
+    let put = store::Put { key: Bytes::from_static(b"k"), value: Bytes::from_static(b"\x01v"), numbered: false };
     let range = store::KeyRange { from: Bytes::from_static(b"a"), to: Bytes::from_static(b"b") };
     let at = store::Position { run: 1, seq: 2 };
     let equals = store::RowEquals { key: Bytes::from_static(b"k"), value: Bytes::from_static(b"\x01w") };

@@ -105,7 +105,7 @@ async fn a_proposal_of_another_term_or_out_of_bounds_is_refused_before_it_is_in_
     assert!(matches!(stale, Err(ProposeError::NotLeader { .. })), "{stale:?}");
     let large = served.group.propose(vec![put("a", &"x".repeat(9 << 20))]).await;
     assert!(matches!(large, Err(ProposeError::TooLarge { .. })), "{large:?}");
-    let closed = store::Put { key: key::position(b"a").into(), value: Bytes::from_static(b"\x01") };
+    let closed = store::Put { key: key::position(b"a").into(), value: Bytes::from_static(b"\x01"), numbered: false };
     let closed = store::Write { op: Some(store::write::Op::Put(closed)) };
     let malformed = served.group.propose(vec![Part { writes: vec![closed], ..Part::default() }]).await;
     assert!(matches!(malformed, Err(ProposeError::Malformed(_))), "{malformed:?}");
@@ -275,4 +275,39 @@ async fn with_one_voter_too_no_answer_comes_before_the_sync() {
     }
     drop(group);
     node.shutdown().await.unwrap();
+}
+
+/// Rows that ask for a number lie in the order of the log, two of one entry too, and none of them takes the place of
+/// another.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbered_rows_lie_in_the_order_in_which_they_were_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    let served = one(dir.path()).await;
+    let numbered = |value: &'static [u8]| {
+        let put = store::Put { key: support::row("box").into(), value: Bytes::from_static(value), numbered: true };
+        store::Write { op: Some(store::write::Op::Put(put)) }
+    };
+    let first = Part { writes: vec![numbered(b"\x01a"), numbered(b"\x01b")], ..Part::default() };
+    let unmet = Part {
+        preconditions: vec![check(Check::RowAbsent(support::row("seen").into()))],
+        writes: vec![numbered(b"\x01never")],
+        ..Part::default()
+    };
+    served.group.propose(vec![put("seen", "x")]).await.unwrap();
+    let one = served.group.propose(vec![first, unmet, Part { writes: vec![numbered(b"\x01c")], ..Part::default() }]);
+    let one = one.await.unwrap().log_id.index;
+    let two = served.group.propose(vec![Part { writes: vec![numbered(b"\x01d")], ..Part::default() }]).await.unwrap();
+    let prefix = support::row("box");
+    let rows = served.group.read(|reader| reader.range(&KeyRange::prefix(&prefix), 100)).unwrap();
+    let place = |(key, value): &(Bytes, Bytes)| {
+        let number = &key[prefix.len()..];
+        let index = u64::from_be_bytes(number[..8].try_into().unwrap());
+        (index, u32::from_be_bytes(number[8..].try_into().unwrap()), value[1])
+    };
+    let two = two.log_id.index;
+    assert_eq!(
+        rows.iter().map(place).collect::<Vec<_>>(),
+        [(one, 0, b'a'), (one, 1, b'b'), (one, 2, b'c'), (two, 0, b'd')]
+    );
+    served.stop().await;
 }

@@ -113,7 +113,7 @@ impl<D: StateDisk> StateMachine<D> {
             let mut reply = Reply::default();
             match entry.payload {
                 EntryPayload::Blank => {}
-                EntryPayload::Normal(proposal) => reply = round.apply(proposal.0)?,
+                EntryPayload::Normal(proposal) => reply = round.apply(log_id.index, proposal.0)?,
                 EntryPayload::Membership(membership) => {
                     applied.membership = Some(membership_out(&membership));
                     applied.membership_log_id = Some(log_id);

@@ -12,8 +12,12 @@ use crate::disk::{Batch, KeyRange, View};
 use crate::log_store::key::{decode, encode};
 use crate::types::GroupId;
 
-/// The format of entries that this version reads and writes.
-pub const ENTRY_FORMAT: u32 = 1;
+/// The newest format of entries that this version reads. It writes the oldest that says what is meant.
+pub const ENTRY_FORMAT: u32 = 2;
+/// Entries without numbered rows.
+const PLAIN: u32 = 1;
+/// Entries with numbered rows: who does not know of them would write them under the wrong keys.
+const NUMBERED: u32 = 2;
 
 /// What became of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,23 +94,26 @@ pub(crate) struct Round<'a> {
     rows: BTreeMap<Vec<u8>, Option<Bytes>>,
     /// Ranges removed by this round; a row set after that is in `rows`.
     ranges: Vec<KeyRange>,
+    /// Where the next numbered row lies in the log: the index of the entry, and its place there.
+    number: (u64, u32),
 }
 
 impl<'a> Round<'a> {
     pub(crate) fn new(group: GroupId, view: &'a dyn View) -> Self {
-        Round { group, view, batch: Batch::default(), rows: BTreeMap::new(), ranges: Vec::new() }
+        Round { group, view, batch: Batch::default(), rows: BTreeMap::new(), ranges: Vec::new(), number: (0, 0) }
     }
 
     pub(crate) fn into_batch(self) -> Batch {
         self.batch
     }
 
-    /// Applies an entry. An error means that this version cannot know what to do, and must not go on.
-    pub(crate) fn apply(&mut self, entry: Bytes) -> Result<Reply, super::Error> {
+    /// Applies the entry at `index`. An error means that this version cannot know what to do, and must not go on.
+    pub(crate) fn apply(&mut self, index: u64, entry: Bytes) -> Result<Reply, super::Error> {
         let entry = store::Entry::decode(entry).map_err(|e| unreadable("entry", e))?;
-        if entry.format != ENTRY_FORMAT {
+        if !(PLAIN..=ENTRY_FORMAT).contains(&entry.format) {
             return Err(unreadable("entry", format!("its format is {}", entry.format)).into());
         }
+        self.number = (index, 0);
         let outcomes = entry.parts.into_iter().map(|part| self.part(part)).collect::<Result<_, _>>()?;
         Ok(Reply { time_ms: entry.time_ms, outcomes })
     }
@@ -157,7 +164,16 @@ impl<'a> Round<'a> {
 
     fn write(&mut self, write: store::Write) {
         match write.op {
-            Some(write::Op::Put(put)) => self.put(put.key.to_vec(), put.value),
+            Some(write::Op::Put(put)) => {
+                let mut row_key = put.key.to_vec();
+                if put.numbered {
+                    let (index, place) = self.number;
+                    row_key.extend(index.to_be_bytes());
+                    row_key.extend(place.to_be_bytes());
+                    self.number.1 += 1;
+                }
+                self.put(row_key, put.value);
+            }
             Some(write::Op::Delete(row_key)) => {
                 let key = key::full(self.group, &row_key);
                 self.rows.insert(key.clone(), None);
@@ -199,7 +215,9 @@ impl<'a> Round<'a> {
 
 /// An entry as it is proposed.
 pub(crate) fn encode_entry(time_ms: u64, parts: Vec<store::Part>) -> Bytes {
-    store::Entry { format: ENTRY_FORMAT, time_ms, parts }.encode_to_vec().into()
+    let numbered = |write: &store::Write| matches!(&write.op, Some(write::Op::Put(put)) if put.numbered);
+    let format = if parts.iter().flat_map(|part| &part.writes).any(numbered) { NUMBERED } else { PLAIN };
+    store::Entry { format, time_ms, parts }.encode_to_vec().into()
 }
 
 impl From<Unreadable> for super::Error {

@@ -109,7 +109,7 @@ pub fn row(id: &str) -> Vec<u8> {
 
 pub fn put_write(id: &str, value: &str) -> store::Write {
     let value = [b"\x01", value.as_bytes()].concat();
-    store::Write { op: Some(write::Op::Put(store::Put { key: row(id).into(), value: value.into() })) }
+    store::Write { op: Some(write::Op::Put(store::Put { key: row(id).into(), value: value.into(), numbered: false })) }
 }
 
 /// A part that sets one row.
