@@ -15,8 +15,9 @@ use orbit_raft::state_store::PartOutcome;
 use orbit_raft::{Environment, Group, Part};
 use semver::Version;
 use serde_json::json;
-use workflow::definition::{Definition, Kind};
+use workflow::definition::{Definition, Kind, UndoAction};
 use workflow::document::{self, Compiled, Format};
+use workflow::expression::Template;
 
 use crate::api::{RegisteredWorkflow, StoredWorkflow, TaskVersion, WorkflowSummary};
 use crate::error::{Code, Error, Result};
@@ -245,6 +246,7 @@ impl<E: Environment> Definitions<E> {
         self.meta.read_index().await.map_err(|error| of_read(&error))?;
         let (mut part, mut registered) = (Part { kind: PART_DEFINITIONS, ..Part::default() }, Vec::new());
         for one in compiled {
+            self.children_are_there(&one.definition, compiled)?;
             let (name, version) = (&one.definition.name, one.definition.version.to_string());
             let known = self.record(name, &version)?;
             if known.as_ref().is_some_and(|known| known.hash != one.hash) {
@@ -269,6 +271,19 @@ impl<E: Environment> Definitions<E> {
         let applied = self.meta.propose(vec![part]).await.map_err(|error| of_proposal("", &error))?;
         let done = applied.outcomes.iter().all(|outcome| *outcome == PartOutcome::Applied);
         Ok(done.then_some(registered))
+    }
+
+    /// Every child is registered, or comes along.
+    fn children_are_there(&self, definition: &Definition, together: &[Compiled]) -> Result<()> {
+        let mut missing = Vec::new();
+        for (name, version) in children(definition) {
+            let same =
+                |other: &Compiled| other.definition.name == name && other.definition.version.to_string() == version;
+            if !together.iter().any(same) && self.record(&name, &version)?.is_none() {
+                missing.push((name, version));
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { Err(children_missing(definition, &missing)) }
     }
 
     fn add(&self, part: &mut Part, one: &Compiled, version: &str) {
@@ -312,20 +327,18 @@ fn summary(definition: &Definition) -> WorkflowSummary {
 
 /// What this release cannot carry out yet is refused when it is registered, not when it is run.
 fn supported(definition: &Definition) -> Result<()> {
-    let built_in = |task: &workflow::definition::Task| {
-        let name = task.name.constant();
-        name.and_then(|name| name.as_str().map(str::to_owned)).filter(|name| name.starts_with("orbit."))
-    };
     let mut faults = Vec::new();
     for step in &definition.steps {
-        let what = match &step.kind {
-            Kind::Workflow { .. } => Some("child workflows".to_owned()),
-            Kind::Signal(_) => Some("signals to other executions".to_owned()),
-            Kind::Task(task) => built_in(task).map(|name| format!("the task {name}")),
+        let by_step = match &step.kind {
+            Kind::Task(task) => Some(task),
             _ => None,
         };
-        if let Some(what) = what {
-            let message = format!("this version of Orbit does not carry out {what} yet");
+        let by_undo = step.compensate.as_ref().and_then(|undo| match &undo.action {
+            UndoAction::Task(task) => Some(task),
+            _ => None,
+        });
+        for name in by_step.into_iter().chain(by_undo).filter_map(built_in) {
+            let message = format!("this version of Orbit does not carry out the task {name} yet");
             faults.push(json!({ "message": message, "line": 0, "column": 0, "path": format!("/steps/{}", step.id) }));
         }
     }
@@ -335,4 +348,40 @@ fn supported(definition: &Definition) -> Result<()> {
     let message =
         format!("{} {} needs what this version of Orbit does not do yet", definition.name, definition.version);
     Err(invalid(json!(faults), &message))
+}
+
+fn built_in(task: &workflow::definition::Task) -> Option<String> {
+    let name = task.name.constant()?.as_str().map(str::to_owned);
+    name.filter(|name| name.starts_with("orbit."))
+}
+
+/// Every workflow that a definition may start, with the version that it pins.
+fn children(definition: &Definition) -> BTreeSet<(String, String)> {
+    let mut children: BTreeSet<_> =
+        definition.workflows.iter().map(|(name, version)| (name.clone(), version.to_string())).collect();
+    let mut pinned = |name: &Template, version: &Option<Version>| {
+        let name = name.constant().and_then(|name| name.as_str().map(str::to_owned));
+        children.extend(name.zip(version.as_ref().map(Version::to_string)));
+    };
+    for step in &definition.steps {
+        if let Kind::Workflow { name, version, .. } = &step.kind {
+            pinned(name, version);
+        }
+        if let Some(UndoAction::Workflow { name, version, .. }) = step.compensate.as_ref().map(|undo| &undo.action) {
+            pinned(name, version);
+        }
+    }
+    children
+}
+
+fn children_missing(definition: &Definition, missing: &[(String, String)]) -> Error {
+    let listed: Vec<_> = missing.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    let message = format!(
+        "{} {} starts workflows that are not registered: {}; deploy them first, or all together",
+        definition.name,
+        definition.version,
+        listed.join(", ")
+    );
+    let children = missing.iter().map(|(name, version)| json!({ "name": name, "version": version }));
+    Error::new(Code::ChildNotRegistered, message).with_details(json!({ "children": children.collect::<Vec<_>>() }))
 }

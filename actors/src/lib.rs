@@ -28,6 +28,7 @@ mod failure;
 mod found;
 pub mod history;
 mod index;
+mod post;
 mod read;
 mod rows;
 mod shard;

@@ -9,7 +9,8 @@
 //!   TIMER      ordered  due u64 │ kind u8 │ unit      what is due when
 //!   HELD       by id    run u32 │ seq u64             HeldRow: hand-overs in flight
 //!   UNFINISHED by id    run u32                       the last batch of this run was cut
-//!   OUTBOX     ordered  target │ number               messages for other shards: kept free
+//!   OUTBOX     ordered  slot u16 │ number             Message: what is not known to have arrived; numbered by the log
+//!   INBOX      ordered  slot u16 │ shard u16          the number of the last message from there
 //!   SIGNAL     by id    name 00 dedup_id              SignalRecord: signals that their senders named
 //!
 //!   queue = task 00 version 00 language 00            order = priority u8 │ turn u64 │ since u64 │ seq u64
@@ -32,13 +33,13 @@ use bytes::Bytes;
 use orbit_proto::store::{Put, write};
 use orbit_raft::Write;
 use orbit_raft::disk::KeyRange;
-use orbit_raft::state_store::key::{Table, hashed, ordered};
+use orbit_raft::state_store::key::{Table, hashed, ordered, slot_of};
 use prost::Message;
 use workflow::event::Queue;
 use workflow::key::Key;
 use workflow::state::RowKind;
 
-use crate::desk::{Order, UnitRef};
+use crate::desk::{Order, ShardId, UnitRef};
 
 /// A table of this layer.
 const fn table(number: u8) -> Table {
@@ -56,7 +57,8 @@ const READY: Table = table(7);
 const TIMER: Table = table(8);
 const HELD: Table = table(9);
 const UNFINISHED: Table = table(10);
-// 11 is kept for the outbox, 12 for the inbox.
+const OUTBOX: Table = table(11);
+const INBOX: Table = table(12);
 const SIGNAL: Table = table(13);
 const DEFINITION: Table = table(32);
 const BY_HASH: Table = table(33);
@@ -96,6 +98,42 @@ pub(crate) fn decode<M: Message + Default>(table: &'static str, value: &[u8]) ->
 pub(crate) fn put(key: Vec<u8>, value: impl Into<Bytes>) -> Write {
     Write { op: Some(write::Op::Put(Put { key: key.into(), value: value.into(), numbered: false })) }
 }
+
+/// The slot of an execution.
+pub(crate) fn slot(id: &str) -> u16 {
+    slot_of(id.as_bytes())
+}
+
+/// A message of the outbox: its number comes from the log.
+pub(crate) fn post(to: &str, value: Bytes) -> Write {
+    let key = ordered(OUTBOX, &slot_of(to.as_bytes()).to_be_bytes());
+    Write { op: Some(write::Op::Put(Put { key: key.into(), value, numbered: true })) }
+}
+
+/// Messages for the executions of a slot, in order.
+pub(crate) fn outbox_of(slot: u16) -> KeyRange {
+    KeyRange::prefix(&ordered(OUTBOX, &slot.to_be_bytes()))
+}
+
+/// All messages.
+pub(crate) fn outbox() -> KeyRange {
+    KeyRange::prefix(&ordered(OUTBOX, &[]))
+}
+
+/// Slot and number of a message.
+pub(crate) fn outbox_parts(key: &[u8]) -> Option<(u16, Number)> {
+    let rest = key.get(ordered(OUTBOX, &[]).len()..)?;
+    let (slot, number) = rest.split_first_chunk::<2>()?;
+    Some((u16::from_be_bytes(*slot), number.try_into().ok()?))
+}
+
+/// The last message that came from a shard for the executions of a slot.
+pub(crate) fn inbox(to: &str, from: ShardId) -> Vec<u8> {
+    ordered(INBOX, &[slot_of(to.as_bytes()).to_be_bytes(), from.to_be_bytes()].concat())
+}
+
+/// Where a message lies in the log of the shard that it comes from: the later, the greater.
+pub(crate) type Number = [u8; 12];
 
 /// Removes a row.
 pub(crate) fn delete(key: Vec<u8>) -> Write {

@@ -10,7 +10,7 @@ use workflow::event::RedriveAction;
 use workflow::key::Key;
 use workflow::value::Value;
 
-use super::{Engine, Shard, valid_id};
+use super::{Engine, Shard, valid_id, valid_new_id};
 use crate::api::{ExecutionState, QueryAnswer, Redrive, SendSignal, Signalled};
 use crate::error::{Code, Error, Result};
 use crate::execution::What;
@@ -28,7 +28,10 @@ impl<E: Environment> Engine<E> {
     /// many wait to be taken; with a start also its errors, and `EXECUTION_EXISTS` when another workflow runs there.
     pub async fn signal(&self, request: SendSignal) -> Result<Signalled> {
         let running = self.running()?;
-        let id = valid_id(request.execution_id)?;
+        let id = match request.start.is_some() {
+            true => valid_new_id(request.execution_id)?,
+            false => valid_id(request.execution_id)?,
+        };
         valid_name("the name of a signal", &request.signal)?;
         if let Some(dedup_id) = &request.dedup_id {
             valid_name("dedup_id", dedup_id)?;

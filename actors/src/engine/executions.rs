@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use workflow::state::RunStatus;
 use workflow::value::Payload;
 
-use super::{Engine, Running, Shard, valid_id};
+use super::{Engine, Running, Shard, valid_id, valid_new_id};
 use crate::api::{
     ErrorSummary, ExecutionPage, ExecutionState, HistoryPage, ListExecutions, RunSummary, StartExecution, Started,
     UnitPage,
@@ -28,7 +28,7 @@ impl<E: Environment> Engine<E> {
         let running = self.running()?;
         let definition = running.definitions.resolve(&request.workflow, request.version.as_deref()).await?;
         let id = match request.execution_id.take() {
-            Some(id) => valid_id(id)?,
+            Some(id) => valid_new_id(id)?,
             None => self.new_id(&running),
         };
         let start = Box::new(Start { request, definition });

@@ -6,6 +6,7 @@
 mod commands;
 mod definitions;
 mod executions;
+mod shipper;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -77,6 +78,8 @@ const WINDOW_MAX: usize = 1_000;
 const TICK: Duration = Duration::from_millis(200);
 /// The longest id of an execution.
 const ID_MAX: usize = 200;
+/// Most characters of an id that is made from a parent's (L8).
+const DERIVED_ID_MAX: usize = 1_000;
 
 /// A clone is another handle to the same engine.
 pub struct Engine<E: Environment>(Arc<Inner<E>>);
@@ -98,12 +101,14 @@ struct Running<E: Environment> {
     ticker: JoinHandle<()>,
     /// Holds the groups until each shard has had a leader, which may never be.
     readying: JoinHandle<()>,
+    shippers: Vec<JoinHandle<()>>,
 }
 
 impl<E: Environment> Drop for Running<E> {
     fn drop(&mut self) {
         self.ticker.abort();
         self.readying.abort();
+        self.shippers.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -153,7 +158,9 @@ impl<E: Environment> Engine<E> {
         let ticker = tokio::spawn(tick(desk.clone()));
         let ready = watch::Sender::new(false);
         let readying = tokio::spawn(become_ready(shards.clone(), ready.clone()));
-        let running = Running { desk, definitions, shards, supervisor, ticker, readying };
+        let shipper = |number| tokio::spawn(shipper::run(shards.clone(), number));
+        let shippers = (0..shards.len()).map(shipper).collect();
+        let running = Running { desk, definitions, shards, supervisor, ticker, readying, shippers };
         let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
         Ok(Self(Arc::new(Inner { node, running, settings, ready })))
     }
@@ -255,6 +262,24 @@ impl<E: Environment> Engine<E> {
         running.shards.iter().map(hash).collect()
     }
 
+    /// Messages between executions that are not known to have arrived, on the shards that are here.
+    ///
+    /// # Errors
+    /// `STORAGE_ERROR`.
+    pub fn messages_under_way(&self) -> Result<u64> {
+        let mut count = 0;
+        for shard in &self.running()?.shards {
+            let scanned = shard.context.group.read(|reader| {
+                reader.scan(&crate::table::outbox(), |_, _| {
+                    count += 1;
+                    std::ops::ControlFlow::Continue(())
+                })
+            });
+            scanned.map_err(crate::failure::of_storage)?;
+        }
+        Ok(count)
+    }
+
     /// Counts anew, from the states of all runs, what must lie in the index tables, and lists every row that is missing
     /// or too many: none, at any moment. Reads everything.
     ///
@@ -334,12 +359,21 @@ async fn become_ready<E: Environment>(shards: Vec<Arc<Shard<E>>>, ready: watch::
     ready.send_replace(true);
 }
 
+/// Ids of children are made from their parents' and may be longer than those that somebody chooses.
 fn valid_id(id: String) -> Result<String> {
+    of_length(id, DERIVED_ID_MAX)
+}
+
+fn valid_new_id(id: String) -> Result<String> {
+    of_length(id, ID_MAX)
+}
+
+fn of_length(id: String, max: usize) -> Result<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-    if (1..=ID_MAX).contains(&id.len()) && id.bytes().all(fits) && id.bytes().any(|byte| byte != b'.') {
+    if (1..=max).contains(&id.len()) && id.bytes().all(fits) && id.bytes().any(|byte| byte != b'.') {
         return Ok(id);
     }
-    let message = format!("an execution id has 1 to {ID_MAX} of A-Z a-z 0-9 - _ . : and not only dots");
+    let message = format!("an execution id has 1 to {max} of A-Z a-z 0-9 - _ . : and not only dots");
     Err(Error::new(Code::InvalidExecutionId, message))
 }
 
@@ -350,10 +384,10 @@ mod tests {
     #[test]
     fn ids_are_what_the_api_says() {
         for good in ["a", "order:7", "A-Z_0.9", "...a", &"x".repeat(200)] {
-            assert!(valid_id(good.to_owned()).is_ok(), "{good}");
+            assert!(valid_new_id(good.to_owned()).is_ok(), "{good}");
         }
         for bad in ["", ".", "..", "a/b", "a b", "ä", "a\0b", &"x".repeat(201)] {
-            assert_eq!(valid_id(bad.to_owned()).unwrap_err().code, Code::InvalidExecutionId, "{bad}");
+            assert_eq!(valid_new_id(bad.to_owned()).unwrap_err().code, Code::InvalidExecutionId, "{bad}");
         }
     }
 }

@@ -12,6 +12,7 @@ use workflow::value::Payload;
 use crate::api;
 use crate::desk::{Ready, Slot};
 use crate::error::Result;
+use crate::post::Batch;
 use crate::table::Timer;
 
 /// Where an answer goes. Who no longer waits does not need to know.
@@ -75,6 +76,8 @@ pub(crate) enum What {
         output: Option<Payload>,
         reply: Reply<()>,
     },
+    /// Messages of one shard for this execution, in order. Told once they are taken in.
+    Messages(Box<Batch>, Reply<()>),
     /// A slot is reserved for a task of this execution.
     Offer(Box<Ready>, Slot),
     /// A hand-over did not arrive, or its worker is gone.
@@ -115,6 +118,7 @@ impl What {
             Self::Complete { reply, .. } | Self::Fail { reply, .. } => drop(reply.send(Err(error))),
             Self::TaskHeartbeat { reply, .. } => drop(reply.send(Err(error))),
             Self::Signal(_, reply) => drop(reply.send(Err(error))),
+            Self::Messages(_, reply) => drop(reply.send(Err(error))),
             Self::Pause(reply) | Self::Resume(reply) => drop(reply.send(Err(error))),
             Self::Cancel { reply, .. } | Self::Redrive { reply, .. } => drop(reply.send(Err(error))),
             Self::Offer(..) | Self::TakeBack { .. } | Self::Due(_) | Self::Silent(_) | Self::Proceed => {}

@@ -17,6 +17,7 @@ use crate::api::Task;
 use crate::error::Result;
 use crate::history;
 use crate::index::{Change, turns_everything};
+use crate::post;
 use crate::table::{self, delete, put};
 
 /// A row of a run.
@@ -43,7 +44,14 @@ impl<E: Environment> Life<E> {
     /// Makes a part of what the current run has decided so far.
     pub(super) fn close_run(&mut self, turn: &mut Turn) -> Result<()> {
         let mut writes = std::mem::take(&mut turn.extra_writes);
-        let Some(loaded) = self.loaded.as_mut() else { return Ok(()) };
+        writes.extend(turn.marks.drain().map(|(key, number)| put(key, [&[1], &number[..]].concat())));
+        let Some(loaded) = self.loaded.as_mut() else {
+            // Messages for an execution that is not there: it may not come into being meanwhile.
+            if !writes.is_empty() {
+                turn.parts.push(self.part(1, Expected::Absent, Vec::new(), writes));
+            }
+            return Ok(());
+        };
         if let Some(error) = loaded.row_failure() {
             return Err(error);
         }
@@ -85,6 +93,10 @@ impl<E: Environment> Life<E> {
         let differences = loaded.index.differences(&id, &mut before, state, &changes, everything);
         for change in &differences {
             writes.push(index_write(&id, loaded.number, change, |seq| held_row(events, state, seq)));
+        }
+        for message in post::outgoing(&loaded.run, events, loaded.was.1) {
+            writes.push(table::post(&message.to, table::encode(&message)));
+            turn.effects.posted.push(table::slot(&message.to));
         }
         note_settled(turn, &loaded.run, &differences);
         note_stopped(turn, &loaded.run, events);

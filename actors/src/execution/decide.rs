@@ -61,6 +61,7 @@ impl<E: Environment> Life<E> {
                 let answer = self.newest(turn, Redrive { steps, action, output });
                 turn.answer(reply, answer);
             }
+            What::Messages(batch, reply) => self.messages(*batch, reply, turn),
             What::Offer(ready, slot) => self.offered(turn, *ready, slot),
             What::TakeBack { token, reason } => self.take_back(turn, &token, reason),
             What::Due(timer) => self.due(turn, &timer),

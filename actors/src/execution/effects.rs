@@ -35,6 +35,7 @@ impl<E: Environment> Life<E> {
             }
         }
         self.context.count(effects.alive);
+        self.context.outbox.add(effects.posted);
         self.context.changes.wake(&self.id);
         if effects.over {
             self.context.waiters.wake(&self.id);

@@ -28,6 +28,7 @@ mod decide;
 mod effects;
 mod load;
 pub(crate) mod loaded;
+mod message;
 mod signal;
 mod start;
 mod turn;

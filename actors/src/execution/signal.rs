@@ -8,7 +8,7 @@ use workflow::definition::Definition;
 
 use super::ask::{Signal, Start};
 use super::decide::not_found;
-use super::start::digest;
+use super::start::{Origin, digest};
 use super::turn::Turn;
 use super::{Life, Reply};
 use crate::api::Signalled;
@@ -51,7 +51,8 @@ impl<E: Environment> Life<E> {
     fn start_with(&mut self, start: &Start, signal: Signal, turn: &mut Turn) -> Result<Signalled> {
         fits(&start.definition, &signal)?;
         let Signal { name, payload, dedup_id, .. } = signal.clone();
-        self.begin(start, vec![CarriedSignal { signal: name, payload, dedup_id }], turn)?;
+        let carried = vec![CarriedSignal { signal: name, payload, dedup_id }];
+        self.begin(start, Origin { carried, parent: None }, turn)?;
         // The event after WorkflowCreated.
         let (run, seq) = (1, 2);
         self.remember(&signal, run, seq, turn);

@@ -5,6 +5,7 @@ use orbit_raft::Environment;
 use sha2::{Digest, Sha256};
 use workflow::command::{self, CarriedSignal, Run};
 use workflow::definition::Definition;
+use workflow::event::Parent;
 use workflow::value::Payload;
 
 use super::ask::Start;
@@ -16,19 +17,27 @@ use crate::error::{Code, Error, Result};
 use crate::failure::of_storage;
 use crate::table;
 
+/// What an execution begins with beside what was asked for.
+#[derive(Default)]
+pub(super) struct Origin {
+    /// Signals that are there before anything is decided.
+    pub(super) carried: Vec<CarriedSignal>,
+    /// Whose child it is.
+    pub(super) parent: Option<Parent>,
+}
+
 impl<E: Environment> Life<E> {
     pub(super) fn start(&mut self, start: Start, reply: Reply<Started>, turn: &mut Turn) {
         let known = self.load().map(|loaded| loaded.map(|loaded| loaded.number));
         let answer = match known {
             Ok(Some(run)) => self.again(&start, run, turn),
-            Ok(None) => self.begin(&start, Vec::new(), turn),
+            Ok(None) => self.begin(&start, Origin::default(), turn),
             Err(error) => Err(error),
         };
         turn.answer(reply, answer);
     }
 
-    /// `carried`: signals that are there before anything is decided.
-    pub(super) fn begin(&mut self, start: &Start, carried: Vec<CarriedSignal>, turn: &mut Turn) -> Result<Started> {
+    pub(super) fn begin(&mut self, start: &Start, origin: Origin, turn: &mut Turn) -> Result<Started> {
         let request = &start.request;
         let run = Run::new(start.definition.clone(), &*self.id);
         self.loaded = Some(Loaded::new(run, 1, Expected::Absent));
@@ -36,7 +45,8 @@ impl<E: Environment> Life<E> {
             priority: request.priority,
             fairness_key: request.fairness_key.clone(),
             traceparent: request.traceparent.clone(),
-            carried,
+            carried: origin.carried,
+            parent: origin.parent,
             ..command::Start::with_input(request.input.clone())
         };
         if let Err(refused) = self.command(turn, command) {

@@ -13,6 +13,7 @@ use super::ask::{Reply, What};
 use crate::desk::Slot;
 use crate::error::Error;
 use crate::index::Change;
+use crate::table::Number;
 
 /// Told to a caller when the commit is through, or has failed.
 pub(crate) type Answer = Box<dyn FnOnce(Option<&Error>) + Send>;
@@ -39,6 +40,8 @@ pub(crate) struct Turn {
     pub(crate) extra_writes: Vec<orbit_raft::Write>,
     /// Named signals that it took: their rows are not applied yet.
     pub(crate) signals: HashMap<Vec<u8>, SignalRecord>,
+    /// The last message from each shard that it took: their rows are not applied yet.
+    pub(crate) marks: HashMap<Vec<u8>, Number>,
     /// Finished parts.
     pub(crate) parts: Vec<Part>,
     /// Whom to tell.
@@ -76,6 +79,8 @@ pub(crate) struct Effects {
     pub(crate) stop: Vec<Token>,
     /// Watched for silence from now on.
     pub(crate) watched: Vec<(Token, u64)>,
+    /// Slots for whose executions something waits in the outbox.
+    pub(crate) posted: Vec<u16>,
     /// Executions begun less executions ended.
     pub(crate) alive: i64,
     /// The run is over.

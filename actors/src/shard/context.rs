@@ -13,6 +13,7 @@ use super::timers::Timers;
 use super::waiters::Waiters;
 use crate::definitions::Definitions;
 use crate::desk::{Desk, ShardId};
+use crate::post::Waiting;
 
 /// What a shard and its executions share.
 pub(crate) struct Context<E: Environment> {
@@ -30,6 +31,8 @@ pub(crate) struct Context<E: Environment> {
     /// Who waits for any change.
     pub(crate) changes: Waiters,
     pub(crate) broken: Broken,
+    /// Something waits in the outbox.
+    pub(crate) outbox: Waiting,
     pub(crate) dice: Dice,
     /// Places for commands that wait.
     pub(crate) places: Arc<Semaphore>,
@@ -63,6 +66,7 @@ impl<E: Environment> Context<E> {
             waiters: Waiters::default(),
             changes: Waiters::default(),
             broken: Broken::default(),
+            outbox: Waiting::default(),
             dice,
             places: Arc::new(Semaphore::new(places)),
             alive: AtomicI64::new(0),
