@@ -24,6 +24,8 @@ const DOCUMENT: &str = "name: order
 version: 1.0.0
 tasks: {pay.charge: {version: 1.0.0}}
 input: {type: object, required: [n], properties: {n: {type: integer}}}
+signals: {tell: {type: object, required: [n], properties: {n: {type: integer}}}}
+queries: {sum: input.n + 1, broken: input.n / 0}
 steps: [{id: charge, task: pay.charge}]
 ";
 

@@ -113,6 +113,7 @@ async fn every_route_answers_in_the_shapes_that_stand_there() {
     assert_eq!(refused["error"]["code"], "INVALID_INPUT");
     tasks(&mut held).await;
     executions(&mut held).await;
+    commands(&mut held).await;
     let paths = held.document["paths"].as_object().unwrap();
     let mut all = BTreeSet::new();
     for (path, methods) in paths {
@@ -194,6 +195,37 @@ async fn executions(held: &mut Held) {
     held.get("/v1/executions:count", "/v1/executions:count?until=2100-01-01T00:00:00Z").await;
 }
 
+async fn commands(held: &mut Held) {
+    let steps = json!([{"id": "s", "await": {"signal": "tell"}}, {"id": "f", "after": ["s"], "fail": {"code": "NO"}}]);
+    let document = json!({"name": "ask", "version": "1.0.0", "signals": {"tell": {}},
+        "queries": {"told": "steps.s.output"}, "steps": steps});
+    held.post("/v1/workflows", document).await;
+    let path = "/v1/executions/{id}/signals/{name}:start";
+    let start = json!({"workflow": "ask", "version": "1.0.0", "input": {"a": 1}, "payload": {"n": 1}, "dedup_id": "d"});
+    for _ in 0..2 {
+        held.ask("POST", path, "/v1/executions/s-1/signals/tell:start", Some(start.clone())).await;
+    }
+    held.post("/v1/executions", json!({"workflow": "ask", "execution_id": "s-2"})).await;
+    let told = "/v1/executions/{id}/queries/{name}";
+    held.get(told, "/v1/executions/s-2/queries/told").await;
+    let path = |what: &str| (format!("/v1/executions/{{id}}/{what}"), format!("/v1/executions/s-2/{what}"));
+    for what in ["pause", "resume"] {
+        let (path, target) = path(what);
+        held.ask("POST", &path, &target, Some(json!({}))).await;
+        held.ask("POST", &path, &target, None).await;
+    }
+    let tell = ("/v1/executions/{id}/signals/{name}", "/v1/executions/s-2/signals/tell");
+    held.ask("POST", tell.0, &format!("{}?dedup_id=d", tell.1), Some(json!("now"))).await;
+    let answer = held.get(told, "/v1/executions/s-2/queries/told?wait_ms=30000").await.json();
+    assert_eq!(answer, json!({"execution_id": "s-2", "query": "told", "value": "now"}));
+    held.get("/v1/executions/{id}/wait", "/v1/executions/s-2/wait?timeout_ms=30000").await;
+    let (path, target) = path("redrive");
+    let steps = json!({"steps": ["s"], "action": "retry"});
+    assert_eq!(held.ask("POST", &path, &target, Some(steps)).await.code(), "NOT_REDRIVABLE");
+    let state = held.ask("POST", &path, &target, None).await;
+    assert_eq!(state.status, 200, "{}", state.text());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_its_parameters_and_its_fields_stand_there_and_no_others() {
     let held = Held::new().await;
@@ -235,7 +267,7 @@ async fn every_route_its_parameters_and_its_fields_stand_there_and_no_others() {
                 let names: BTreeSet<_> = message.field.iter().map(|field| field.name().to_owned()).collect();
                 assert_eq!(fields(shape), names, "{what}");
             }
-            Takes::Nothing | Takes::Document => {}
+            Takes::Nothing | Takes::Document | Takes::Payload => {}
         }
     }
     held.node.server.stop().await.unwrap();

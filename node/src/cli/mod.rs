@@ -10,7 +10,8 @@
 //! [`dev`] is a node with nothing to configure. Commands that speak to one; what they have in common stands in
 //! [`remote`]:
 //!
-//! - [`deploy`], [`workflows`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`cancel`], [`workers`]
+//! - [`deploy`], [`workflows`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`workers`]
+//! - [`signal`], [`query`], [`pause`] (also resume), [`redrive`], [`cancel`]: act on one execution
 //! - [`worker`]: a worker without code
 //! - [`bench`]: measures a node
 //!
@@ -42,10 +43,14 @@ mod junit;
 mod list;
 mod near;
 mod order;
+mod pause;
 mod print;
 mod proto;
+mod query;
+mod redrive;
 mod remote;
 mod show;
+mod signal;
 mod source;
 mod start;
 mod table;
@@ -81,7 +86,12 @@ enum Command {
     Show(show::Show),
     History(history::History),
     Watch(watch::Watch),
+    Signal(signal::Signal),
+    Query(query::Query),
     Cancel(cancel::Cancel),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+    Redrive(redrive::Redrive),
     Workers(workers::Workers),
     Worker(worker::Worker),
     Bench(bench::Bench),
@@ -103,7 +113,12 @@ impl Command {
             Self::Show(show) => show.run(output),
             Self::History(history) => history.run(output),
             Self::Watch(watch) => watch.run(output),
+            Self::Signal(signal) => signal.run(output),
+            Self::Query(query) => query.run(output),
             Self::Cancel(cancel) => cancel.run(output),
+            Self::Pause(pause) => pause.run(output),
+            Self::Resume(resume) => resume.run(output),
+            Self::Redrive(redrive) => redrive.run(output),
             Self::Workers(workers) => workers.run(output),
             Self::Worker(worker) => worker.run(output),
             Self::Bench(bench) => bench.run(output),
@@ -133,6 +148,12 @@ enum Error {
     Client(#[from] client::Error),
     #[error("NOT_COMPLETED: {id} ended as {status}{why}; `orbit history {id}` shows what happened")]
     NotCompleted { id: String, status: String, why: String },
+    #[error("OUTCOME_UNKNOWN: {message}; it may have happened all the same: {next}")]
+    Doubtful { message: String, next: String },
+    #[error(
+        "STILL_NULL: {query} of {id} gave null for {waited}; wait longer, or see with `orbit show {id}` where it is"
+    )]
+    StillNull { query: String, id: String, waited: String },
     #[error("INVALID_JSON: what came from {from} cannot be used: {why}; write JSON, @FILE, or @- for stdin")]
     Json { from: String, why: String },
     #[error("NO_DOCUMENT: only cases files were named, which `orbit test` runs; name the documents beside them")]
@@ -171,6 +192,7 @@ impl Error {
             Self::NoCases(_) | Self::OnlyCases | Self::Json { .. } | Self::Task(_) | Self::NoCommand(_) => {
                 End::WrongUsage
             }
+            Self::Doubtful { .. } => End::Unknown,
             Self::Client(client::Error::Address { .. }) | Self::Config(_) => End::WrongUsage,
             Self::Client(error) | Self::NotMeasured(crate::bench::Error::Client(error)) if error.is_unknown() => {
                 End::Unknown
@@ -185,6 +207,14 @@ impl Error {
             Self::Client(client::Error::OutcomeUnknown { message, execution_id: None }) => {
                 Self::Client(client::Error::OutcomeUnknown { message, execution_id: Some(id.to_owned()) })
             }
+            other => other,
+        }
+    }
+
+    /// If nobody knows what came of a call: what to do next, where the same call with an id is not the answer.
+    fn doubted(self, next: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Client(client::Error::OutcomeUnknown { message, .. }) => Self::Doubtful { message, next: next() },
             other => other,
         }
     }

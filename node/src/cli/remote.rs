@@ -63,7 +63,8 @@ impl Remote {
         match self.output {
             Form::Table => {
                 let faults = refusal.faults().into_iter().filter(|fault| !refusal.message.contains(&fault.message));
-                faults.for_each(|fault| output.note(fault.shown("input")));
+                let what = if refusal.code == "INVALID_SIGNAL" { "payload" } else { "input" };
+                faults.for_each(|fault| output.note(fault.shown(what)));
             }
             form => self.show_text(form, &refusal.text, output),
         }

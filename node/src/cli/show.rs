@@ -130,7 +130,10 @@ fn print(output: &mut Output, state: State) {
         output.line(format_args!("waits for {}", state.waiting_for.join(", ")));
     }
     if state.attention > 0 {
-        output.line(format_args!("attention {} units wait for somebody to decide", state.attention));
+        let (wait, them) = if state.attention == 1 { ("waits", "it") } else { ("wait", "them") };
+        let units = super::counted(state.attention as usize, "unit");
+        let moves = format!("`orbit redrive {}` moves {them}", state.execution_id);
+        output.line(format_args!("attention {units} {wait} for somebody to decide; {moves}"));
     }
     output.line("");
     print_units(output, state);

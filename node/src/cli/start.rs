@@ -74,7 +74,7 @@ impl Asks for Start {
         let call = Call::post(["v1", "executions"], Harm::None).json(&request);
         let answer = match client.send(&call).await {
             Ok(answer) => answer,
-            Err(error) => return Err(Error::from(self.explain(error, client).await).about(&id)),
+            Err(error) => return Err(Error::from(explain(error, &self.name, client).await).about(&id)),
         };
         if !self.wait {
             return self.remote.show(&answer, output, |output, started: Started| output.line(self.said(&started)));
@@ -104,18 +104,18 @@ impl Start {
             false => format!("{execution_id} is there already, run {run}"),
         }
     }
+}
 
-    /// A name that nobody has registered: the one that was probably meant.
-    async fn explain(&self, error: client::Error, client: &Client) -> client::Error {
-        let client::Error::Refused(mut refusal) = error else { return error };
-        if refusal.code == "WORKFLOW_NOT_FOUND"
-            // Whoever may start may not always list; then the refusal says all there is to say.
-            && let Ok(answer) = client.once(&Call::get(["v1", "workflows"])).await
-            && let Ok(Workflows { workflows }) = answer.read()
-        {
-            let known = workflows.iter().map(|workflow| workflow.name.as_str()).filter(|name| *name != self.name);
-            refusal.message += &near::meant(&self.name, known);
-        }
-        client::Error::Refused(refusal)
+/// Of a name that nobody has registered also the one that was probably meant.
+pub(crate) async fn explain(error: client::Error, workflow: &str, client: &Client) -> client::Error {
+    let client::Error::Refused(mut refusal) = error else { return error };
+    if refusal.code == "WORKFLOW_NOT_FOUND"
+        // Whoever may start may not always list; then the refusal says all there is to say.
+        && let Ok(answer) = client.once(&Call::get(["v1", "workflows"])).await
+        && let Ok(Workflows { workflows }) = answer.read()
+    {
+        let known = workflows.iter().map(|workflow| workflow.name.as_str()).filter(|name| *name != workflow);
+        refusal.message += &near::meant(workflow, known);
     }
+    client::Error::Refused(refusal)
 }

@@ -42,6 +42,23 @@ pub(crate) struct Started {
     pub(crate) created: bool,
 }
 
+/// A signal that an execution has.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Signalled {
+    pub(crate) execution_id: String,
+    pub(crate) run: u32,
+    pub(crate) signal: String,
+    pub(crate) seq: u64,
+    #[serde(default)]
+    pub(crate) created: Option<bool>,
+}
+
+/// The answer of a query.
+#[derive(Debug, Deserialize)]
+pub(crate) struct QueryAnswer {
+    pub(crate) value: Box<RawValue>,
+}
+
 /// Why something failed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Failure {

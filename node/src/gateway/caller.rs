@@ -20,8 +20,16 @@ pub enum Action {
     List,
     /// Looking at one.
     Read,
+    /// Telling executions something.
+    Signal,
+    /// Asking executions what their queries give.
+    Query,
     /// Stopping executions.
     Cancel,
+    /// Halting executions, and letting them go on.
+    Pause,
+    /// Letting what has failed go on.
+    Redrive,
     /// Getting tasks and reporting results.
     Work,
     /// Looking at the node.

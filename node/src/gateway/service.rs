@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_actors::api::{
-    Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, Register, Registered,
-    RegisteredWorkflow, ResultAnswer, RunSummary, ShardHealth, StartExecution, Started, StoredWorkflow, Task,
-    TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
+    Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, QueryAnswer, Redrive, Register,
+    Registered, RegisteredWorkflow, ResultAnswer, RunSummary, SendSignal, ShardHealth, Signalled, StartExecution,
+    Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
 };
 use orbit_actors::engine::{Connection, Engine};
 use orbit_actors::error::{Code, Error, Result};
@@ -26,6 +26,7 @@ const HISTORY: (u64, u64) = (1_000, 10_000);
 /// How long a call waits when nothing is said, and at most, in ms.
 const WAIT_MS: (u64, u64) = (30_000, 300_000);
 const POLL_MS: (u64, u64) = (20_000, 60_000);
+const QUERY_MS: (u64, u64) = (0, 300_000);
 /// How many tasks one answer brings at most.
 const TASKS_MAX: u64 = 100;
 
@@ -194,21 +195,13 @@ impl<E: Environment> Service<E> {
 
     pub async fn start(&self, caller: Caller, request: StartExecution) -> Result<Started> {
         authorize(caller, Action::Start)?;
-        validate::name("workflow", &request.workflow)?;
-        let named = [("version", &request.version), ("fairness_key", &request.fairness_key)];
-        for (field, text) in named {
-            if let Some(text) = text {
-                validate::name(field, text)?;
-            }
-        }
-        if let Some(id) = &request.execution_id {
-            validate::new_id(id)?;
-        }
-        if request.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
-            return validate::refused("`priority` is a number from 1 to 5, 1 first");
-        }
-        self.payload("input", &request.input)?;
+        self.is_start(&request)?;
         self.engine().start(request).await
+    }
+
+    fn is_start(&self, request: &StartExecution) -> Result<()> {
+        validate::start(request)?;
+        self.payload("input", &request.input)
     }
 
     pub async fn list(&self, caller: Caller, request: ListExecutions, limit: Option<u64>) -> Result<ExecutionPage> {
@@ -285,6 +278,59 @@ impl<E: Environment> Service<E> {
         validate::known_id(id)?;
         validate::text("reason", reason)?;
         self.engine().cancel(id, reason, force).await
+    }
+
+    /// With a start the caller must be allowed both.
+    pub async fn signal(&self, caller: Caller, request: SendSignal) -> Result<Signalled> {
+        authorize(caller, Action::Signal)?;
+        match &request.start {
+            None => validate::known_id(&request.execution_id)?,
+            Some(start) => {
+                authorize(caller, Action::Start)?;
+                validate::new_id(&request.execution_id)?;
+                self.is_start(start)?;
+            }
+        }
+        validate::name("signal", &request.signal)?;
+        if let Some(dedup_id) = &request.dedup_id {
+            validate::name("dedup_id", dedup_id)?;
+        }
+        self.payload("payload", &request.payload)?;
+        self.engine().signal(request).await
+    }
+
+    pub async fn query(&self, caller: Caller, id: &str, query: &str, wait_ms: Option<u64>) -> Result<QueryAnswer> {
+        authorize(caller, Action::Query)?;
+        validate::known_id(id)?;
+        validate::name("query", query)?;
+        tokio::select! {
+            answer = self.engine().query(id, query, wait(wait_ms, QUERY_MS)) => answer,
+            () = self.draining() => self.engine().query(id, query, Duration::ZERO).await,
+        }
+    }
+
+    pub async fn pause(&self, caller: Caller, id: &str) -> Result<ExecutionState> {
+        authorize(caller, Action::Pause)?;
+        validate::known_id(id)?;
+        self.engine().pause(id).await
+    }
+
+    pub async fn resume(&self, caller: Caller, id: &str) -> Result<ExecutionState> {
+        authorize(caller, Action::Pause)?;
+        validate::known_id(id)?;
+        self.engine().resume(id).await
+    }
+
+    pub async fn redrive(&self, caller: Caller, request: Redrive) -> Result<ExecutionState> {
+        authorize(caller, Action::Redrive)?;
+        validate::known_id(&request.execution_id)?;
+        if let Some(steps) = &request.steps {
+            validate::steps(steps)?;
+        }
+        if let Some(output) = &request.output {
+            self.payload("output", output)?;
+        }
+        self.engine().redrive(request).await
     }
 
     fn reads(&self, caller: Caller, id: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! What a request must look like before the engine sees it. Numbers above a maximum are cut to it; everything else that
 //! does not fit is refused.
 
-use orbit_actors::api::Register;
+use orbit_actors::api::{Register, StartExecution};
 use orbit_actors::error::{Code, Error, Result};
 use workflow::event::is_own_code;
 use workflow::value::Payload;
@@ -18,6 +18,8 @@ const OPAQUE_BYTES_MAX: usize = 2_048;
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// How many task versions a worker may name.
 const CONTRACTS_MAX: usize = 1_000;
+/// How many units one call may name: a `for` has no more elements.
+const STEPS_MAX: usize = 10_000;
 /// How many tokens a worker may list.
 const TOKENS_MAX: usize = 20_000;
 
@@ -85,6 +87,34 @@ pub(super) fn payload(field: &str, payload: &Payload, bytes_max: usize) -> Resul
         return Err(Error::new(Code::PayloadTooLarge, message));
     }
     Ok(())
+}
+
+/// What is to be started, but for its input.
+pub(super) fn start(request: &StartExecution) -> Result<()> {
+    name("workflow", &request.workflow)?;
+    for (field, text) in [("version", &request.version), ("fairness_key", &request.fairness_key)] {
+        if let Some(text) = text {
+            name(field, text)?;
+        }
+    }
+    if let Some(id) = &request.execution_id {
+        new_id(id)?;
+    }
+    if request.priority.is_some_and(|priority| !(1..=5).contains(&priority)) {
+        return refused("`priority` is a number from 1 to 5, 1 first");
+    }
+    Ok(())
+}
+
+/// Units by their keys. None at all is refused: a program whose list came out empty does not mean every unit.
+pub(super) fn steps(keys: &[String]) -> Result<()> {
+    if keys.is_empty() {
+        return refused("`steps` is empty; name units by their keys, or leave it out for all of them");
+    }
+    if keys.len() > STEPS_MAX {
+        return refused(format!("`steps` names more than {STEPS_MAX} units; redrive them in several calls"));
+    }
+    keys.iter().try_for_each(|key| text("steps", key))
 }
 
 /// All tokens that a worker says it holds.

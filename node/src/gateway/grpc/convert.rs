@@ -123,6 +123,53 @@ pub(super) fn workflow_summary(answer: api::WorkflowSummary) -> clients::Workflo
     }
 }
 
+pub(super) fn signal(request: clients::SignalExecutionRequest, traceparent: Option<String>) -> Result<api::SendSignal> {
+    let id = request.execution_id;
+    let start = |start: clients::SignalStart| {
+        Ok(api::StartExecution {
+            workflow: start.workflow,
+            version: start.version,
+            input: payload("input", &start.input, "{}")?,
+            execution_id: Some(id.clone()),
+            traceparent,
+            ..api::StartExecution::default()
+        })
+    };
+    Ok(api::SendSignal {
+        start: request.start.map(start).transpose()?,
+        signal: request.signal,
+        payload: payload("payload", &request.payload, "{}")?,
+        dedup_id: request.dedup_id,
+        execution_id: id,
+    })
+}
+
+pub(super) fn signalled(answer: api::Signalled) -> clients::SignalExecutionResponse {
+    clients::SignalExecutionResponse {
+        execution_id: answer.execution_id,
+        run: answer.run,
+        signal: answer.signal,
+        accepted: answer.accepted,
+        seq: answer.seq,
+        created: answer.created,
+    }
+}
+
+pub(super) fn query_answer(answer: api::QueryAnswer) -> Result<clients::QueryExecutionResponse> {
+    let value = json(&answer.value)?;
+    Ok(clients::QueryExecutionResponse { execution_id: answer.execution_id, query: answer.query, value })
+}
+
+pub(super) fn redrive(request: clients::RedriveExecutionRequest) -> Result<api::Redrive> {
+    Ok(api::Redrive {
+        output: request.output.as_ref().map(|output| payload("output", output, "null")).transpose()?,
+        execution_id: request.execution_id,
+        // A list cannot be absent in a message.
+        steps: Some(request.steps).filter(|steps| !steps.is_empty()),
+        action: request.action,
+    })
+}
+
 pub(super) fn summary(answer: &api::Summary) -> Result<clients::ExecutionSummary> {
     let error = answer.error.as_ref();
     Ok(clients::ExecutionSummary {

@@ -6,8 +6,10 @@ use orbit_proto::api::orbit_service_server::OrbitService;
 use orbit_proto::api::{
     CancelExecutionRequest, ExecutionState, GetExecutionRequest, GetHistoryRequest, GetHistoryResponse,
     GetWorkflowRequest, GetWorkflowResponse, ListExecutionsRequest, ListExecutionsResponse, ListWorkflowsRequest,
-    ListWorkflowsResponse, RegisterWorkflowsRequest, RegisterWorkflowsResponse, StartExecutionRequest,
-    StartExecutionResponse, WaitExecutionRequest,
+    ListWorkflowsResponse, PauseExecutionRequest, QueryExecutionRequest, QueryExecutionResponse,
+    RedriveExecutionRequest, RegisterWorkflowsRequest, RegisterWorkflowsResponse, ResumeExecutionRequest,
+    SignalExecutionRequest, SignalExecutionResponse, StartExecutionRequest, StartExecutionResponse,
+    WaitExecutionRequest,
 };
 use orbit_raft::Environment;
 use tonic::{Request, Response, Status};
@@ -26,6 +28,10 @@ type Answer<T> = Result<Response<T>, Status>;
 
 fn answer<T>(result: orbit_actors::error::Result<T>) -> Answer<T> {
     result.map(Response::new).map_err(|error| status(&error))
+}
+
+fn traceparent<T>(request: &Request<T>) -> Option<String> {
+    request.metadata().get("traceparent").and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
 #[tonic::async_trait]
@@ -68,8 +74,7 @@ impl<E: Environment> OrbitService for Clients<E> {
     }
 
     async fn start_execution(&self, request: Request<StartExecutionRequest>) -> Answer<StartExecutionResponse> {
-        let traceparent =
-            request.metadata().get("traceparent").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let traceparent = traceparent(&request);
         let request = request.into_inner();
         let input = convert::payload("input", &request.input, "{}").map_err(|error| status(&error))?;
         let started = self.0.start(
@@ -130,5 +135,31 @@ impl<E: Environment> OrbitService for Clients<E> {
     async fn cancel_execution(&self, request: Request<CancelExecutionRequest>) -> Answer<ExecutionState> {
         let CancelExecutionRequest { execution_id, reason, force } = request.into_inner();
         answer(self.0.cancel(CALLER, &execution_id, &reason, force).await.and_then(|state| convert::state(&state)))
+    }
+
+    async fn signal_execution(&self, request: Request<SignalExecutionRequest>) -> Answer<SignalExecutionResponse> {
+        let traceparent = traceparent(&request);
+        let request = convert::signal(request.into_inner(), traceparent).map_err(|error| status(&error))?;
+        answer(self.0.signal(CALLER, request).await.map(convert::signalled))
+    }
+
+    async fn query_execution(&self, request: Request<QueryExecutionRequest>) -> Answer<QueryExecutionResponse> {
+        let QueryExecutionRequest { execution_id, query, wait_ms } = request.into_inner();
+        answer(self.0.query(CALLER, &execution_id, &query, wait_ms).await.and_then(convert::query_answer))
+    }
+
+    async fn pause_execution(&self, request: Request<PauseExecutionRequest>) -> Answer<ExecutionState> {
+        let PauseExecutionRequest { execution_id } = request.into_inner();
+        answer(self.0.pause(CALLER, &execution_id).await.and_then(|state| convert::state(&state)))
+    }
+
+    async fn resume_execution(&self, request: Request<ResumeExecutionRequest>) -> Answer<ExecutionState> {
+        let ResumeExecutionRequest { execution_id } = request.into_inner();
+        answer(self.0.resume(CALLER, &execution_id).await.and_then(|state| convert::state(&state)))
+    }
+
+    async fn redrive_execution(&self, request: Request<RedriveExecutionRequest>) -> Answer<ExecutionState> {
+        let request = convert::redrive(request.into_inner()).map_err(|error| status(&error))?;
+        answer(self.0.redrive(CALLER, request).await.and_then(|state| convert::state(&state)))
     }
 }

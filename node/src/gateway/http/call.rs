@@ -12,8 +12,10 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use orbit_actors::error::{Code, Error, Result};
 use serde::de::DeserializeOwned;
 use workflow::document::Format;
+use workflow::value::Payload;
 
-use super::route::{Route, Takes};
+use super::json::Input;
+use super::route::{Operation, Route, Takes};
 use super::{json, query};
 use crate::gateway::service::Limits;
 
@@ -25,6 +27,7 @@ const DROPPED_MAX: usize = 4;
 
 /// A request whose body is read.
 pub(super) struct Call {
+    operation: Operation,
     parts: Parts,
     path: Vec<(String, String)>,
     body: Bytes,
@@ -40,9 +43,14 @@ impl Call {
         limits: Limits,
     ) -> Result<Self> {
         let path = path.map_err(|_| Error::new(Code::InvalidRequest, "the path is not UTF-8 behind its %-signs"))?;
-        let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut path: Vec<_> = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut route = route;
+        if let Some((_, last)) = path.last_mut() {
+            let (found, name) = route.behind(last);
+            (route, *last) = (found, name.to_owned());
+        }
         let (parts, body) = request.into_parts();
-        let mut call = Self { parts, path, body: Bytes::new(), format: Format::Json };
+        let mut call = Self { operation: route.operation, parts, path, body: Bytes::new(), format: Format::Json };
         if route.takes != Takes::Nothing {
             call.body = read_body(&call.parts.headers, body, limits.request_bytes_max).await?;
             // An absent body is `{}` and needs no media type.
@@ -51,6 +59,11 @@ impl Call {
             }
         }
         Ok(call)
+    }
+
+    /// What is asked for.
+    pub(super) fn operation(&self) -> Operation {
+        self.operation
     }
 
     /// A part of the path.
@@ -66,6 +79,14 @@ impl Call {
     /// The body as a JSON object.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T> {
         json::object(if self.body.is_empty() { b"{}" } else { &self.body })
+    }
+
+    /// The body as a payload.
+    pub(super) fn payload(&self) -> Result<Payload> {
+        if self.body.is_empty() {
+            return Ok(Input::default().0);
+        }
+        json::any(&self.body).map(|Input(payload)| payload)
     }
 
     /// The body as a source of workflows.

@@ -11,12 +11,17 @@ use workflow::value::Payload;
 
 /// Reads a body that must be one JSON object.
 pub(super) fn object<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
-    let invalid = |message: String| Error::new(Code::InvalidRequest, message);
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     if first != Some(&b'{') {
-        return Err(invalid("the body is no JSON object".to_owned()));
+        return Err(Error::new(Code::InvalidRequest, "the body is no JSON object"));
     }
-    serde_json::from_slice(body).map_err(|error| invalid(format!("the body is not as expected: {error}")))
+    any(body)
+}
+
+/// Reads a body of any JSON.
+pub(super) fn any<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    let invalid = |error| Error::new(Code::InvalidRequest, format!("the body is not as expected: {error}"));
+    serde_json::from_slice(body).map_err(invalid)
 }
 
 /// A payload of a client: kept byte for byte, and refused where two readers could understand it differently.
@@ -124,6 +129,16 @@ mod tests {
         assert_eq!(body.input.0.as_str(), text);
         assert_eq!(object::<Body>(b"{}").unwrap().input.0.as_str(), "{}");
         assert_eq!(object::<Body>(br#"{"input": null}"#).unwrap().input.0.as_str(), "null");
+    }
+
+    #[test]
+    fn a_body_may_be_a_payload_itself() {
+        for text in ["null", "\"a\"", "9007199254740993", "[1.10]", "{ \"a\": 1e2 }"] {
+            assert_eq!(any::<Input>(format!(" {text}\n").as_bytes()).unwrap().0.as_str(), text);
+        }
+        for text in ["1 2", "{\"a\": 1, \"a\": 2}", "nul", "", "1e999"] {
+            assert_eq!(any::<Input>(text.as_bytes()).unwrap_err().code, Code::InvalidRequest, "{text}");
+        }
     }
 
     #[test]

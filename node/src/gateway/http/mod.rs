@@ -6,7 +6,8 @@
 //! - `query`: what may stand behind the question mark;
 //! - `answer`: answers and errors;
 //! - `openapi`: what the routes take and answer, for programs;
-//! - `operation`: from a call to the service and back.
+//! - `operation`: from a call to the service and back;
+//! - `command`: the same for what is said to an execution that is there.
 //!
 //! A request goes through [`guard`](super::guard) first. Every answer, also to what was never understood, carries the
 //! version of the API and an id of the request.
@@ -28,6 +29,7 @@ use uuid::Uuid;
 
 mod answer;
 mod call;
+mod command;
 mod json;
 mod number;
 mod openapi;
@@ -56,7 +58,7 @@ struct Border<E: Environment> {
 pub fn router<E: Environment>(service: Service<E>, names: Names) -> Router {
     let border = Arc::new(Border { service: service.clone(), names });
     let mut router = Router::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| route.is_plain()) {
         let filter = if route.method == "GET" { MethodFilter::GET } else { MethodFilter::POST };
         let handler = move |State(service): State<Service<E>>,
                             path: Result<RawPathParams, RawPathParamsRejection>,
@@ -79,7 +81,7 @@ async fn answer_one<E: Environment>(
     request: Request,
 ) -> Response {
     let answered = match Call::read(route, path, request, service.limits()).await {
-        Ok(call) => operation::run(&service, route.operation, &call).await,
+        Ok(call) => operation::run(&service, call.operation(), &call).await,
         Err(error) => Err(error),
     };
     answered.unwrap_or_else(|error| refusal(&error))

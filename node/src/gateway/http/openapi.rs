@@ -37,7 +37,12 @@ fn operation(route: &Route) -> Value {
         "summary": summary(route.operation),
         "responses": responses(route.operation),
     });
-    let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.split('}').next());
+    let in_path = in_path.map(|name| match (name, route.operation) {
+        ("name", Operation::Signal | Operation::SignalWithStart) => "signal",
+        ("name", Operation::Query) => "query",
+        (name, _) => name,
+    });
     let parameters: Vec<_> = in_path.chain(parameters(route.operation).iter().copied()).collect();
     if !parameters.is_empty() {
         let refer = |name| json!({"$ref": format!("#/components/parameters/{name}")});
@@ -69,6 +74,12 @@ fn summary(operation: Operation) -> &'static str {
         Operation::Runs => "Its runs",
         Operation::Wait => "Its state, as soon as it is over or at the time-out",
         Operation::Cancel => "Ask it to stop and to undo what it did",
+        Operation::Signal => "Give it a signal; the body is the payload",
+        Operation::SignalWithStart => "Give it a signal, and start it first if it is not there",
+        Operation::Query => "What a query of its workflow gives now",
+        Operation::Pause => "Halt it: nothing is decided or handed over",
+        Operation::Resume => "Let it go on",
+        Operation::Redrive => "Let it go on from what failed, or move suspended units",
         Operation::Workers => "Workers that this node has seen lately",
         Operation::Register => "Make a worker known, or resume its session",
         Operation::Heartbeat => "Say that a worker lives, and what it holds",
@@ -84,7 +95,9 @@ fn summary(operation: Operation) -> &'static str {
 fn parameters(operation: Operation) -> &'static [&'static str] {
     match operation {
         Operation::LatestWorkflow | Operation::Workflow => &["form"],
-        Operation::Start => &["traceparent"],
+        Operation::Start | Operation::SignalWithStart => &["traceparent"],
+        Operation::Signal => &["dedup_id"],
+        Operation::Query => &["wait_ms"],
         Operation::List => &["status", "of_workflow", "of_version", "since", "until", "attention", "limit", "cursor"],
         Operation::Count => &["status", "of_workflow", "of_version", "since", "until", "attention"],
         Operation::Show | Operation::Input | Operation::Output => &["run"],
@@ -99,6 +112,10 @@ fn body(route: &Route) -> Option<Value> {
     let shape = match route.operation {
         Operation::Start => "StartBody",
         Operation::Cancel => "CancelBody",
+        Operation::Signal => "Json",
+        Operation::SignalWithStart => "SignalWithStartBody",
+        Operation::Pause | Operation::Resume => "NoBody",
+        Operation::Redrive => "RedriveBody",
         Operation::Register => "RegisterRequest",
         Operation::Heartbeat => "HeartbeatRequest",
         Operation::Poll => "PollRequest",
@@ -116,8 +133,10 @@ fn body(route: &Route) -> Option<Value> {
             Some(json!({"required": true, "content": {"application/yaml": yaml, "application/json": json}}))
         }
         // An absent body is `{}`.
-        Takes::Json | Takes::WorkerJson => {
-            let required = route.operation != Operation::Cancel;
+        Takes::Json | Takes::Payload | Takes::WorkerJson => {
+            let optional =
+                [Operation::Cancel, Operation::Signal, Operation::Pause, Operation::Resume, Operation::Redrive];
+            let required = !optional.contains(&route.operation);
             Some(json!({"required": required, "content": {"application/json": json}}))
         }
     }
@@ -147,7 +166,15 @@ fn responses(operation: Operation) -> Value {
         Operation::Start => vec![(200, Json("Started")), (201, Json("Started"))],
         Operation::List => vec![(200, Json("Executions"))],
         Operation::Count => vec![(200, Json("Counted"))],
-        Operation::Show | Operation::Wait | Operation::Cancel => vec![(200, Json("State"))],
+        Operation::Show
+        | Operation::Wait
+        | Operation::Cancel
+        | Operation::Pause
+        | Operation::Resume
+        | Operation::Redrive => vec![(200, Json("State"))],
+        Operation::Signal => vec![(200, Json("Signalled"))],
+        Operation::SignalWithStart => vec![(200, Json("Signalled")), (201, Json("Signalled"))],
+        Operation::Query => vec![(200, Json("QueryAnswer"))],
         Operation::Units => vec![(200, Json("Units"))],
         Operation::Input | Operation::Output => vec![(200, Json("Json"))],
         Operation::History => vec![(200, Json("History"))],

@@ -11,6 +11,7 @@ use workflow::value::Payload;
 
 use super::answer::{empty, json, raw};
 use super::call::Call;
+use super::command;
 use super::json::Input;
 use super::number::Number;
 use super::openapi;
@@ -20,7 +21,7 @@ use crate::gateway::Service;
 use crate::gateway::caller::{Action, Caller, authorize};
 
 /// Whoever calls: there is no credential yet.
-const CALLER: Caller = Caller::Open;
+pub(super) const CALLER: Caller = Caller::Open;
 
 /// Does what a call asks for.
 pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operation, call: &Call) -> Result<Response> {
@@ -35,7 +36,13 @@ pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operati
             look(service, operation, call).await
         }
         Operation::History | Operation::Runs | Operation::Wait => follow(service, operation, call).await,
-        Operation::Cancel => cancel(service, call).await,
+        Operation::Cancel
+        | Operation::Signal
+        | Operation::SignalWithStart
+        | Operation::Query
+        | Operation::Pause
+        | Operation::Resume
+        | Operation::Redrive => command::run(service, operation, call).await,
         Operation::Workers | Operation::Register | Operation::Heartbeat | Operation::Poll | Operation::Unregister => {
             worker(service, operation, call).await
         }
@@ -177,21 +184,6 @@ async fn follow<E: Environment>(service: &Service<E>, operation: Operation, call
             json(StatusCode::OK, &json!({"runs": service.runs(CALLER, id).await?}))
         }
     }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CancelBody {
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    force: bool,
-}
-
-async fn cancel<E: Environment>(service: &Service<E>, call: &Call) -> Result<Response> {
-    let Nothing {} = call.query()?;
-    let CancelBody { reason, force } = call.json()?;
-    json(StatusCode::OK, &service.cancel(CALLER, call.path("id"), &reason, force).await?)
 }
 
 #[derive(Deserialize)]

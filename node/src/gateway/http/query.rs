@@ -78,6 +78,18 @@ pub(super) struct Wait {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct Dedup {
+    pub(super) dedup_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ask {
+    pub(super) wait_ms: Option<Number>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Filter {
     status: Option<String>,
     workflow: Option<String>,

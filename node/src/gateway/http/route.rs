@@ -7,6 +7,8 @@ pub enum Takes {
     Nothing,
     /// A JSON object; unknown fields are refused.
     Json,
+    /// Any JSON: it is a payload itself.
+    Payload,
     /// A JSON object; unknown fields are ignored, for workers may be newer than nodes.
     WorkerJson,
     /// A workflow document, YAML or JSON.
@@ -35,6 +37,12 @@ pub enum Operation {
     Runs,
     Wait,
     Cancel,
+    Signal,
+    SignalWithStart,
+    Query,
+    Pause,
+    Resume,
+    Redrive,
     Workers,
     Register,
     Heartbeat,
@@ -66,6 +74,27 @@ const fn post(path: &'static str, takes: Takes, operation: Operation) -> Route {
     Route { method: "POST", path, takes, operation }
 }
 
+/// What stands behind `{name}` where an execution is started if it is not there.
+const START: &str = ":start";
+
+impl Route {
+    /// Whether the router below finds it by itself. It knows no text behind a name, so what ends with `:start` comes by
+    /// the route without.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.path.ends_with("}:start")
+    }
+
+    /// The route that a name in its last place makes of it, and what of that is the name. No signal has a colon in its
+    /// name.
+    pub(super) fn behind(self, name: &str) -> (Self, &str) {
+        let longer = |route: &&Self| route.path.strip_suffix(START) == Some(self.path) && route.method == self.method;
+        match (ROUTES.iter().find(longer), name.strip_suffix(START)) {
+            (Some(route), Some(name)) => (*route, name),
+            _ => (self, name),
+        }
+    }
+}
+
 /// Every route of the API.
 pub const ROUTES: &[Route] = &[
     get("/v1/health", Operation::Health),
@@ -86,6 +115,12 @@ pub const ROUTES: &[Route] = &[
     get("/v1/executions/{id}/runs", Operation::Runs),
     get("/v1/executions/{id}/wait", Operation::Wait),
     post("/v1/executions/{id}/cancel", Takes::Json, Operation::Cancel),
+    post("/v1/executions/{id}/signals/{name}", Takes::Payload, Operation::Signal),
+    post("/v1/executions/{id}/signals/{name}:start", Takes::Json, Operation::SignalWithStart),
+    get("/v1/executions/{id}/queries/{name}", Operation::Query),
+    post("/v1/executions/{id}/pause", Takes::Json, Operation::Pause),
+    post("/v1/executions/{id}/resume", Takes::Json, Operation::Resume),
+    post("/v1/executions/{id}/redrive", Takes::Json, Operation::Redrive),
     get("/v1/workers", Operation::Workers),
     post("/v1/workers/register", Takes::WorkerJson, Operation::Register),
     post("/v1/workers/heartbeat", Takes::WorkerJson, Operation::Heartbeat),
