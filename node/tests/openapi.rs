@@ -133,7 +133,7 @@ async fn workflows(held: &mut Held) {
     let deploy = |source: &str| Ask::new("POST", "/v1/workflows").body("application/yaml", source);
     assert_eq!(held.node.ask(deploy(DOCUMENT)).await.status, 201);
     let two: Vec<Value> = ["a", "b"]
-        .map(|name| json!({"name": name, "version": "1.0.0", "steps": [{"id": "s", "sleep": "1s"}]}))
+        .map(|name| json!({"name": name, "version": "1.0.0", "steps": [{"id": "s", "sleep": "1h"}]}))
         .into_iter()
         .collect();
     // A body of JSON is one document; several are YAML.
