@@ -10,7 +10,7 @@ use workflow::event::UncertainReason;
 use super::hand_over::{HandOver, Phase};
 use super::order::ShardId;
 use super::session::{Outlet, OutletId, SessionNo, Way};
-use super::state::{State, Ticket};
+use super::state::{Offered, State, Ticket};
 use super::{HELD_MAX, SLOTS_MAX};
 use crate::api::{Delivery, Task};
 
@@ -63,7 +63,7 @@ impl State {
     /// A hand-over is committed: it goes out.
     pub(super) fn deliver(&mut self, shard: ShardId, ticket: Ticket, task: Task, now: Instant) {
         let Some(reserved) = self.unreserve(ticket) else { return };
-        if let Some((shard, queue, place)) = reserved.offered {
+        if let Some(Offered { shard, queue, place, .. }) = reserved.offered {
             let window_max = self.settings.window_max;
             self.window_of(&queue, shard, |window| window.committed(&place, window_max));
         }

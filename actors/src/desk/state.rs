@@ -57,7 +57,17 @@ pub(super) struct Reserved {
     pub(super) outlet: OutletId,
     pub(super) session: SessionNo,
     /// The waiting unit that it is kept for; none if the unit had not begun to wait.
-    pub(super) offered: Option<(ShardId, Queue, Place)>,
+    pub(super) offered: Option<Offered>,
+}
+
+/// A unit in an offer.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) shard: ShardId,
+    pub(super) queue: Queue,
+    pub(super) place: Place,
+    /// Tells this offer from another of the same unit.
+    pub(super) number: u64,
 }
 
 /// When, and a number that makes it one of its kind.
@@ -170,7 +180,7 @@ impl State {
             self.lines.tidy(line);
         }
         for reserved in self.reserved.values_mut() {
-            if matches!(&reserved.offered, Some((from, ..)) if *from == shard) {
+            if matches!(&reserved.offered, Some(offered) if offered.shard == shard) {
                 reserved.offered = None;
             }
         }
@@ -199,10 +209,11 @@ impl State {
     fn offer(&mut self, line: LineId, session: SessionNo) {
         let head = self.lines.get(line).and_then(|line| line.head()).map(|(_, shard)| shard);
         let Some(shard) = head else { return };
-        let Some(Some((place, attempt))) = self.window(line, shard, Window::pop) else { return };
+        let number = self.number();
+        let Some(Some((place, attempt))) = self.window(line, shard, |window| window.pop(number)) else { return };
         let (Some(lead), Some(queue)) = (self.shards.get(&shard), self.lines.queue(line)) else { return };
         let (sink, queue) = (lead.sink.clone(), queue.clone());
-        let offered = Some((shard, queue.clone(), place.clone()));
+        let offered = Some(Offered { shard, queue: queue.clone(), place: place.clone(), number });
         if let Some(line) = self.lines.get_mut(line) {
             line.served(session);
         }
@@ -237,7 +248,7 @@ impl State {
         }
     }
 
-    fn reserve(&mut self, no: SessionNo, offered: Option<(ShardId, Queue, Place)>) -> Option<Grant> {
+    fn reserve(&mut self, no: SessionNo, offered: Option<Offered>) -> Option<Grant> {
         let ticket = self.number();
         let session = self.sessions.get_mut(no)?;
         let id = *session.open.first()?;
@@ -270,8 +281,8 @@ impl State {
     /// A reserved slot that came to nothing is idle again.
     pub(super) fn give_up(&mut self, ticket: Ticket, now: Instant) {
         let Some(Reserved { outlet, offered, .. }) = self.unreserve(ticket) else { return };
-        if let Some((shard, queue, place)) = offered
-            && self.window_of(&queue, shard, |window| window.given_up(&place)) == Some(true)
+        if let Some(Offered { shard, queue, place, number }) = offered
+            && self.window_of(&queue, shard, |window| window.given_up(&place, number)) == Some(true)
             && self.doubted.insert((shard, queue.clone()))
         {
             self.plan(now + REREAD_AFTER, Due::Reread(shard, queue));

@@ -36,8 +36,9 @@ pub(super) struct Window {
     missed: Option<Place>,
     /// What went away since the shard was asked; rows read before that do not bring it back.
     gone: BTreeSet<Place>,
-    /// Popped, not yet settled: still among the rows, but no longer waiting.
-    offered: BTreeSet<Place>,
+    /// Popped, not yet settled: still among the rows, but no longer waiting. With the number of the offer, because the
+    /// same one may be enqueued and popped again before whoever got it first has given back the slot.
+    offered: BTreeMap<Place, u64>,
 }
 
 impl Window {
@@ -80,25 +81,28 @@ impl Window {
         self.note_gone(place, window_max);
     }
 
-    /// The oldest goes to a worker.
-    pub(super) fn pop(&mut self) -> Option<(Place, u32)> {
+    /// The oldest goes to a worker, in the offer of this number.
+    pub(super) fn pop(&mut self, offer: u64) -> Option<(Place, u32)> {
         let (place, attempt) = self.ready.pop_first()?;
-        self.offered.insert(place.clone());
+        self.offered.insert(place.clone(), offer);
         Some((place, attempt))
     }
 
     /// The hand-over of a popped one is committed, and with it its row is gone.
     pub(super) fn committed(&mut self, place: &Place, window_max: usize) {
-        if self.offered.remove(place) {
+        if self.offered.remove(place).is_some() {
             self.note_gone(place, window_max);
         }
     }
 
-    /// The hand-over of a popped one came to nothing. Whether nobody has said what became of the unit: then only the
-    /// rows can tell.
-    pub(super) fn given_up(&mut self, place: &Place) -> bool {
+    /// An offer came to nothing. Whether nobody has said what became of the unit: then only the rows can tell.
+    pub(super) fn given_up(&mut self, place: &Place, offer: u64) -> bool {
         self.stalled = false;
-        self.offered.remove(place)
+        let silent = self.offered.get(place) == Some(&offer);
+        if silent {
+            self.offered.remove(place);
+        }
+        silent
     }
 
     /// Believes nothing that is kept here: the rows are read again.
@@ -128,7 +132,7 @@ impl Window {
         });
         for row in rows {
             let place = row.place();
-            if !self.gone.contains(&place) && !self.offered.contains(&place) {
+            if !self.gone.contains(&place) && !self.offered.contains_key(&place) {
                 self.ready.insert(place, row.attempt);
             }
         }

@@ -1,5 +1,6 @@
 //! Who comes first.
 
+use super::super::state::REREAD_AFTER;
 use super::*;
 
 /// Takes offers until none is left; the slots stay reserved.
@@ -172,6 +173,28 @@ fn an_offer_that_comes_to_nothing_waits_again_at_its_place() {
     drop(slot);
     assert_eq!(shard.names(), ["1/b"]);
     assert!(desk.lock().agenda.values().all(|due| matches!(due, super::super::state::Due::Session(_))));
+}
+
+/// A unit went back to its place and out again, to a second slot, before the first slot was given back; that took the
+/// second offer for ended. When the second came to nothing too, and silently, nobody read the rows again: the unit
+/// waited for ever.
+#[tokio::test(start_paused = true)]
+async fn the_slot_of_an_older_offer_says_nothing_about_a_newer_one() {
+    let (desk, [shard]) = desk([1]);
+    desk.enqueue(1, ready("pay", "1/a", 1));
+    let session = register(&desk, "w", &["pay"]);
+    let _poll = poll(&desk, &session, 2);
+    let (a, first) = shard.offered().unwrap();
+    desk.enqueue(1, a);
+    let (_, second) = shard.offered().unwrap();
+    drop(first);
+    tokio::time::advance(REREAD_AFTER).await;
+    desk.tick(Instant::now());
+    assert_eq!(shard.refills(), 0, "the second offer is under way");
+    drop(second);
+    tokio::time::advance(REREAD_AFTER).await;
+    desk.tick(Instant::now());
+    assert_eq!(shard.refills(), 1);
 }
 
 #[tokio::test(start_paused = true)]
