@@ -208,6 +208,12 @@ async fn signals_come_once_and_in_order() {
     node.start(start("sender", "lost", r#"{"to": "nobody", "n": 1}"#)).await.unwrap();
     assert_eq!(end(&node, "lost").await, "FAILED");
     assert_eq!(node.show("lost", None).await.unwrap().error.unwrap().code, "EXECUTION_NOT_FOUND");
+    // What is no id can be nobody's: the sender is told, and nobody else waits.
+    for (id, to) in [("empty", ""), ("nul", "a\\u0000b"), ("slash", "a/b"), ("long", &"x".repeat(1_001))] {
+        node.start(start("sender", id, &format!(r#"{{"to": "{to}", "n": 1}}"#))).await.unwrap();
+        assert_eq!(end(&node, id).await, "FAILED", "{id}");
+        assert_eq!(node.show(id, None).await.unwrap().error.unwrap().code, "EXECUTION_NOT_FOUND", "{id}");
+    }
     node.start(start("sender", "late", r#"{"to": "c", "n": 1}"#)).await.unwrap();
     assert_eq!(end(&node, "late").await, "FAILED");
     assert_eq!(node.show("late", None).await.unwrap().error.unwrap().code, "EXECUTION_FINISHED");

@@ -368,9 +368,14 @@ fn valid_new_id(id: String) -> Result<String> {
     of_length(id, ID_MAX)
 }
 
-fn of_length(id: String, max: usize) -> Result<String> {
+/// Whether an execution can have this id.
+pub(crate) fn is_id(id: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-    if (1..=max).contains(&id.len()) && id.bytes().all(fits) && id.bytes().any(|byte| byte != b'.') {
+    (1..=DERIVED_ID_MAX).contains(&id.len()) && id.bytes().all(fits) && id.bytes().any(|byte| byte != b'.')
+}
+
+fn of_length(id: String, max: usize) -> Result<String> {
+    if id.len() <= max && is_id(&id) {
         return Ok(id);
     }
     let message = format!("an execution id has 1 to {max} of A-Z a-z 0-9 - _ . : and not only dots");

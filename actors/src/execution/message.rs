@@ -3,7 +3,7 @@
 use orbit_proto::engine::{Answer, Message, ParentOf, SendSignal, StartChild, StopChild};
 use orbit_proto::engine::{answer, message::Body};
 use orbit_raft::Environment;
-use workflow::command::{Answered, Cancel, SendSignal as Signal};
+use workflow::command::{Answered, Cancel, SendSignal as Signal, undeliverable};
 use workflow::event::{Parent, TaskError};
 use workflow::key::Key;
 use workflow::value::Payload;
@@ -88,16 +88,10 @@ impl<E: Environment> Life<E> {
         let SendSignal { name, payload: text, run, step, attempt } = signal;
         let command = Signal { name, payload: payload(&text)?, dedup_id: None };
         let refused = match self.load()?.is_some() {
-            false => Some("EXECUTION_NOT_FOUND"),
-            true => self.command(turn, command).err().map(|error| undeliverable(error.code)),
+            false => Some(Code::NotFound),
+            true => self.command(turn, command).err().map(|error| error.code),
         };
-        let result = match refused {
-            None => Ok(Payload::null()),
-            Some(code) => {
-                let error = TaskError::permanent(code, &*self.id);
-                Err(TaskError { retryable: code == "SIGNAL_BUFFER_FULL", ..error })
-            }
-        };
+        let result = refused.map_or(Ok(Payload::null()), |code| Err(undeliverable(code.as_str(), &self.id)));
         self.post(post::answer(&self.id, from, (run, step, attempt), result), turn);
         Ok(())
     }
@@ -144,14 +138,4 @@ fn parent_in(parent: ParentOf) -> Parent {
 fn payload(text: &[u8]) -> Result<Payload> {
     let text = std::str::from_utf8(text).map_err(of_storage)?;
     Payload::parse(text).map_err(of_storage)
-}
-
-/// The code of a unit whose signal was not taken (L7).
-fn undeliverable(code: Code) -> &'static str {
-    match code {
-        Code::NotFound => "EXECUTION_NOT_FOUND",
-        Code::InvalidSignal => "INPUT_CONTRACT_VIOLATION",
-        Code::Overloaded => "SIGNAL_BUFFER_FULL",
-        code => code.as_str(),
-    }
 }

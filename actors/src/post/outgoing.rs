@@ -2,11 +2,14 @@
 
 use orbit_proto::engine::{Answer, AnswerError, Message, ParentOf, SendSignal, StartChild, StopChild};
 use orbit_proto::engine::{answer, message::Body};
-use workflow::command::Run;
+use workflow::command::{Run, end_of_child, undeliverable};
 use workflow::event::{Event, Parent, Recorded, StepScheduled, TaskError};
 use workflow::key::{self, Key};
 use workflow::state::{RunStatus, Unit, Work};
 use workflow::value::{Payload, Value};
+
+use crate::engine::is_id;
+use crate::error::Code;
 
 /// Messages that follow from events just decided. `was_over`: the run had ended before them.
 pub(crate) fn outgoing(run: &Run, events: &[Recorded], was_over: bool) -> Vec<Message> {
@@ -62,11 +65,18 @@ fn delivery(run: &Run, event: &StepScheduled) -> Option<(String, Body)> {
     match unit.work.as_ref()? {
         Work::Task(_) => None,
         Work::Signal(target) => {
+            let to = target.execution.clone();
+            if !is_id(&to) {
+                // Nobody can be there: the sender answers itself.
+                let result = Err(undeliverable(Code::NotFound.as_str(), &to));
+                let body = Body::Answer(answer_body(head.run, step, attempt, result));
+                return Some((run.execution_id().to_owned(), body));
+            }
             let (name, run) = (target.name.clone(), head.run);
             let payload = input(unit).filter(|payload| !payload.is_null());
             let payload = payload.unwrap_or_else(|| Payload::from(Value::map::<&str>([])));
             let payload = payload.as_str().to_owned().into();
-            Some((target.execution.clone(), Body::Signal(SendSignal { name, payload, run, step, attempt })))
+            Some((to, Body::Signal(SendSignal { name, payload, run, step, attempt })))
         }
         Work::Child(child) => {
             let parent = ParentOf {
@@ -108,19 +118,7 @@ fn stop(key: &Key, child: &str, force: bool) -> (String, Body) {
 
 /// What the parent is told of an end.
 fn end(run: &Run) -> Option<(String, Body)> {
-    let head = &run.state().head;
-    let Parent { execution_id, run: number, step, attempt, .. } = head.parent.clone()?;
-    let (code, message) = match (head.status, &head.error) {
-        (RunStatus::Cancelled, _) => ("CHILD_CANCELLED", ""),
-        (RunStatus::TimedOut, _) => ("CHILD_TIMED_OUT", ""),
-        (_, Some(error)) => (&*error.code, &*error.message),
-        (_, None) => ("", ""),
-    };
-    let result = if head.status == RunStatus::Completed {
-        Ok(head.output.clone().unwrap_or_default())
-    } else {
-        let details = Value::map([("child_execution_id", Value::from(run.execution_id()))]);
-        Err(TaskError { details: Some(Payload::from(details)), ..TaskError::permanent(code, message) })
-    };
+    let (parent, result) = end_of_child(run)?;
+    let Parent { execution_id, run: number, step, attempt, .. } = parent;
     Some((execution_id, Body::Answer(answer_body(number, step.to_string(), attempt, result))))
 }

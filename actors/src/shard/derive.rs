@@ -48,7 +48,11 @@ fn adopt<E: Environment>(context: &Context<E>) -> Result<()> {
         if let Some(limit_ms) = row.heartbeat_timeout_ms {
             context.silence.watch(&token, limit_ms, now_ms);
         }
-        let stop = should_stop(context, &token, &row.unit)?;
+        let stop = should_stop(context, &token, &row.unit).unwrap_or_else(|error| {
+            // One that cannot be read must not keep the shard from the others.
+            tracing::error!(execution = token.execution_id, %error, "an execution cannot be read");
+            false
+        });
         held.push(Held { token, worker_id: row.worker_id, session: row.worker_session, stop });
     }
     context.desk.adopt(context.shard, held, Instant::now());

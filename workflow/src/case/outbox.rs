@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::live::{At, Shipment};
 use super::report::Difference;
 use super::world::{Act, World};
-use crate::command::{Answered, Cancel, Start};
+use crate::command::{Answered, Cancel, Start, end_of_child, undeliverable};
 use crate::event::{Parent, TaskError};
 use crate::key::Key;
 use crate::state::{RunStatus, Unit, Work};
@@ -117,21 +117,8 @@ impl World<'_> {
     }
 
     fn tell_parent(&mut self, at: At) {
-        let run = &self.lives[at.0].run;
-        let head = &run.state().head;
-        let Some(Parent { execution_id, run: number, step, attempt, .. }) = head.parent.clone() else { return };
-        let (code, message) = match (head.status, &head.error) {
-            (RunStatus::Cancelled, _) => ("CHILD_CANCELLED", ""),
-            (RunStatus::TimedOut, _) => ("CHILD_TIMED_OUT", ""),
-            (_, Some(error)) => (&*error.code, &*error.message),
-            (_, None) => ("", ""),
-        };
-        let result = if head.status == RunStatus::Completed {
-            Ok(head.output.clone().unwrap_or_default())
-        } else {
-            let details = Value::map([("child_execution_id", Value::from(run.execution_id()))]);
-            Err(TaskError { details: Some(Payload::from(details)), ..TaskError::permanent(code, message) })
-        };
+        let Some((parent, result)) = end_of_child(&self.lives[at.0].run) else { return };
+        let Parent { execution_id, run: number, step, attempt, .. } = parent;
         let index = (number as usize).saturating_sub(1);
         if let Some(parent) = self.runs.get(&execution_id).and_then(|runs| runs.get(index)).copied() {
             self.at(self.now_ms, Act::TellParent { at: parent, key: step, attempt, result });
@@ -165,16 +152,6 @@ impl World<'_> {
         }
         self.effects(next);
     }
-}
-
-fn undeliverable(code: &str, receiver: &str) -> TaskError {
-    let code = match code {
-        "NOT_FOUND" => "EXECUTION_NOT_FOUND",
-        "INVALID_SIGNAL" => "INPUT_CONTRACT_VIOLATION",
-        "OVERLOADED" => "SIGNAL_BUFFER_FULL",
-        code => code,
-    };
-    TaskError { retryable: code == "SIGNAL_BUFFER_FULL", ..TaskError::permanent(code, receiver) }
 }
 
 fn unstartable(code: &str, child: &str) -> TaskError {

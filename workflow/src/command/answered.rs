@@ -1,10 +1,39 @@
 //! A child or the receiver of a signal answers, once per attempt (L8).
 
-use super::{Command, Refusal, Turn};
-use crate::event::{StepAttemptUncertain, StepSucceeded, TaskError, UncertainReason};
+use super::{Command, Refusal, Run, Turn};
+use crate::event::{Parent, StepAttemptUncertain, StepSucceeded, TaskError, UncertainReason};
 use crate::key::Key;
-use crate::state::Status;
-use crate::value::Payload;
+use crate::state::{RunStatus, Status};
+use crate::value::{Payload, Value};
+
+/// What the parent of a run is told of its end; none if nobody is to be told (L8).
+#[must_use]
+pub fn end_of_child(run: &Run) -> Option<(Parent, Result<Payload, TaskError>)> {
+    let head = &run.state().head;
+    let parent = head.parent.clone()?;
+    let (code, message) = match (head.status, &head.error) {
+        (RunStatus::Completed, _) => return Some((parent, Ok(head.output.clone().unwrap_or_default()))),
+        (RunStatus::Running | RunStatus::Continued, _) => return None,
+        (RunStatus::Cancelled, _) => ("CHILD_CANCELLED", ""),
+        (RunStatus::TimedOut, _) => ("CHILD_TIMED_OUT", ""),
+        (RunStatus::Failed, Some(error)) => (&*error.code, &*error.message),
+        (RunStatus::Failed, None) => ("", ""),
+    };
+    let details = Value::map([("child_execution_id", Value::from(run.execution_id()))]);
+    Some((parent, Err(TaskError { details: Some(Payload::from(details)), ..TaskError::permanent(code, message) })))
+}
+
+/// Why a signal to another execution failed: by the code with which `receiver` refused it (L7).
+#[must_use]
+pub fn undeliverable(code: &str, receiver: &str) -> TaskError {
+    let code = match code {
+        "NOT_FOUND" => "EXECUTION_NOT_FOUND",
+        "INVALID_SIGNAL" => "INPUT_CONTRACT_VIOLATION",
+        "OVERLOADED" => "SIGNAL_BUFFER_FULL",
+        code => code,
+    };
+    TaskError { retryable: code == "SIGNAL_BUFFER_FULL", ..TaskError::permanent(code, receiver) }
+}
 
 /// What became of a delivery.
 #[derive(Debug)]
