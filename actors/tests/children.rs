@@ -221,6 +221,35 @@ async fn signals_come_once_and_in_order() {
     close(node).await;
 }
 
+/// A node that goes away after a signal has arrived, and before that is known, sends it again: the receiver's shard
+/// knows its number.
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_come_once_though_the_node_goes_away_in_between() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut node = open(dir.path(), settings(16)).await;
+    deploy(&node, SIGNALS).await;
+    let pairs = 12;
+    for n in 0..pairs {
+        node.start(start("collector", &format!("c{n}"), r#"{"n": 150}"#)).await.unwrap();
+        let input = format!(r#"{{"to": "c{n}", "n": 150}}"#);
+        node.start(start("sender", &format!("s{n}"), &input)).await.unwrap();
+    }
+    let mut restarts = 0;
+    while node.active_executions() > 0 && restarts < 12 {
+        restarts += 1;
+        close(node).await;
+        node = open(dir.path(), settings(16)).await;
+    }
+    println!("{restarts} restarts");
+    let seen: Vec<_> = (1..=150).map(|n: u32| n.to_string()).collect();
+    for n in 0..pairs {
+        assert_eq!(end(&node, &format!("c{n}")).await, "COMPLETED");
+        let output = node.show(&format!("c{n}"), None).await.unwrap().output.unwrap();
+        assert_eq!(output.as_str(), format!("[{}]", seen.join(",")), "c{n}");
+    }
+    close(node).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_that_is_taken_fails_the_unit_and_what_is_not_registered_the_deployment() {
     let dir = tempfile::tempdir().unwrap();

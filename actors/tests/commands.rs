@@ -96,8 +96,11 @@ async fn the_same_signal_many_times_at_once_is_one() {
     let node = open(dir.path(), settings(1)).await;
     deploy(&node, APPROVAL).await;
     node.start(start("approval", "a", "{}")).await.unwrap();
-    let all = (0..50).map(|_| signal(&node, "a", r#"{"yes": true}"#, Some("d")));
-    let answers = futures::future::try_join_all(all).await.unwrap();
+    // While the pause is committed the signals gather: none of their rows is applied when the next one is looked at.
+    let all = futures::future::try_join_all((0..50).map(|_| signal(&node, "a", r#"{"yes": true}"#, Some("d"))));
+    let (paused, answers) = futures::future::join(node.pause("a"), all).await;
+    paused.unwrap();
+    let answers = answers.unwrap();
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
     let received = events(&node, "a").await.iter().filter(|event| event.starts_with("SignalReceived")).count();
     assert_eq!(received, 1);
