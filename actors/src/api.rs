@@ -223,6 +223,8 @@ pub struct ListExecutions {
     pub until_ms: Option<u64>,
     /// Only those with suspended units.
     pub attention: bool,
+    /// Only those whose attributes have these values, as text.
+    pub attributes: BTreeMap<String, String>,
     /// How many at most.
     pub limit: usize,
     /// Where the page before ended.

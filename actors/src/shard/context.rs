@@ -34,9 +34,12 @@ pub(crate) struct Context<E: Environment> {
     /// Something waits in the outbox.
     pub(crate) outbox: Waiting,
     pub(crate) dice: Dice,
+    /// How long what is over is kept where the document does not say, ms.
+    pub(crate) retention_ms: u64,
     /// Places for commands that wait.
     pub(crate) places: Arc<Semaphore>,
     alive: AtomicI64,
+    removed: AtomicU64,
     awake: AtomicU64,
 }
 
@@ -53,6 +56,7 @@ impl<E: Environment> Context<E> {
         desk: Desk,
         definitions: Definitions<E>,
         dice: Dice,
+        retention_ms: u64,
         places: usize,
     ) -> Self {
         Self {
@@ -68,8 +72,10 @@ impl<E: Environment> Context<E> {
             broken: Broken::default(),
             outbox: Waiting::default(),
             dice,
+            retention_ms,
             places: Arc::new(Semaphore::new(places)),
             alive: AtomicI64::new(0),
+            removed: AtomicU64::new(0),
             awake: AtomicU64::new(0),
         }
     }
@@ -79,6 +85,16 @@ impl<E: Environment> Context<E> {
         if more != 0 {
             self.alive.fetch_add(more, Ordering::Relaxed);
         }
+    }
+
+    /// A run was removed because its retention had passed.
+    pub(crate) fn count_removed(&self) {
+        self.removed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Runs that were removed since the node began.
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
     }
 
     /// Counts anew.
