@@ -194,6 +194,11 @@ pub(crate) fn batch(id: &str) -> Vec<u8> {
     hashed(BATCH, id.as_bytes(), &[])
 }
 
+/// The batch of a key of [`batch`].
+pub(crate) fn batch_id(key: &[u8]) -> Option<&str> {
+    Some(text(key.get(5..)?)?.0)
+}
+
 /// All batches.
 pub(crate) fn batches() -> KeyRange {
     KeyRange::prefix(&ordered(BATCH, &[]))

@@ -1,8 +1,11 @@
 //! A node's engine: every operation, whichever surface it came through.
 //!
-//! - `definitions`, `executions`, `workers`: the operations
+//! - `definitions`, `executions`, `commands`, `batches`, `workers`: the operations
+//! - `shipper`, `keeper`, `batch`: what a leader does for its shard by itself
 //! - here: how it begins and ends, and the way of an ask to its execution
 
+mod batch;
+mod batches;
 mod commands;
 mod definitions;
 mod executions;
@@ -55,6 +58,8 @@ pub struct Settings {
     pub leader_timeout: Duration,
     /// How long what is over is kept where the document does not say. Counts for runs that end from now on.
     pub retention: Duration,
+    /// Executions that a batch acts on per second, at most.
+    pub batch_rate: u32,
     /// Where randomness comes from.
     pub dice: Dice,
 }
@@ -71,6 +76,7 @@ impl Default for Settings {
             in_flight_max: 4_096,
             leader_timeout: Duration::from_secs(5),
             retention: RETENTION,
+            batch_rate: 200,
             dice: Dice::default(),
         }
     }
@@ -107,7 +113,7 @@ struct Running<E: Environment> {
     ticker: JoinHandle<()>,
     /// Holds the groups until each shard has had a leader, which may never be.
     readying: JoinHandle<()>,
-    /// Shippers of messages, and keepers of what is kept.
+    /// Shippers of messages, keepers of what is kept, those who carry out batches.
     helpers: Vec<JoinHandle<()>>,
 }
 
@@ -169,10 +175,13 @@ impl<E: Environment> Engine<E> {
         let readying = tokio::spawn(become_ready(shards.clone(), ready.clone()));
         let shipper = |number| tokio::spawn(shipper::run(shards.clone(), number));
         let keeper = |shard: &Arc<Shard<E>>| tokio::spawn(keeper::run(Arc::clone(shard)));
-        let helpers = (0..shards.len()).map(shipper).chain(shards.iter().map(keeper)).collect();
-        let running = Running { desk, definitions, shards, supervisor, ticker, readying, helpers };
-        let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
-        Ok(Self(Arc::new(Inner { node, running, settings, ready })))
+        let mut helpers: Vec<_> = (0..shards.len()).map(shipper).chain(shards.iter().map(keeper)).collect();
+        Ok(Self(Arc::new_cyclic(|engine| {
+            helpers.extend(shards.iter().map(|shard| tokio::spawn(batch::run(engine.clone(), Arc::clone(shard)))));
+            let running = Running { desk, definitions, shards, supervisor, ticker, readying, helpers };
+            let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
+            Inner { node, running, settings, ready }
+        })))
     }
 
     /// Becomes true once every shard may decide; reads and writes before wait for it.
@@ -196,6 +205,7 @@ impl<E: Environment> Engine<E> {
         let running = self.0.running.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
             self.0.ready.send_replace(false);
+            running.helpers.iter().for_each(JoinHandle::abort);
             for shard in &running.shards {
                 let actor = shard.actor.borrow().clone();
                 if let Some(actor) = actor {

@@ -10,7 +10,8 @@ pub(crate) use history::history;
 pub(crate) use list::{count, page};
 pub(crate) use run::run;
 pub(crate) use state::{
-    Page, attributes, ended_runs, load, load_for_show, payload_of, run_number, runs, show, summary, units, units_total,
+    Page, attributes, ended_runs, load, load_for_show, payload_of, run_number, runs, show, status_word, summary, units,
+    units_total,
 };
 
 /// Most bytes of an answer: clients refuse more than 4 MiB.

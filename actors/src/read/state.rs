@@ -144,6 +144,13 @@ pub(crate) fn word(status: StoredStatus) -> StatusWord {
     }
 }
 
+/// The word as it is kept here.
+pub(crate) fn status_word(text: &str) -> Option<StatusWord> {
+    let all = (1..).map_while(|number| StoredStatus::try_from(number).ok()).map(word);
+    let mut known = all.filter(|word| word.eq_ignore_ascii_case(text));
+    known.next()
+}
+
 /// A run in a list.
 pub(crate) fn summary(id: &str, seen: &Seen) -> Result<Summary> {
     let Seen { run, record, state, .. } = seen;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use orbit_raft::{Environment, Group};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::broken::Broken;
 use super::silence::Silence;
@@ -33,6 +33,8 @@ pub(crate) struct Context<E: Environment> {
     pub(crate) broken: Broken,
     /// Something waits in the outbox.
     pub(crate) outbox: Waiting,
+    /// There is another batch.
+    pub(crate) batches: Notify,
     pub(crate) dice: Dice,
     /// How long what is over is kept where the document does not say, ms.
     pub(crate) retention_ms: u64,
@@ -71,6 +73,7 @@ impl<E: Environment> Context<E> {
             changes: Waiters::default(),
             broken: Broken::default(),
             outbox: Waiting::default(),
+            batches: Notify::new(),
             dice,
             retention_ms,
             places: Arc::new(Semaphore::new(places)),
