@@ -1,11 +1,11 @@
 //! What callers and workers were told, kept outside of what is tested, against the histories (I11, I15, I17, I21).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::history::HandOver;
-use crate::{Event, Fault, Faults, History};
+use crate::{Event, Fault, Faults, History, family, signal};
 
 /// A start that was acknowledged.
 #[derive(Debug, Clone)]
@@ -55,6 +55,8 @@ pub struct Ledger {
     pub tasks: BTreeMap<String, Received>,
     /// Answered cancels by execution id: acknowledged, or refused because it is over.
     pub cancels: BTreeMap<String, bool>,
+    /// Signals that were sent, by execution id: all names, and the accepted ones in their order.
+    pub signals: BTreeMap<String, (BTreeSet<String>, Vec<String>)>,
     /// Ends that a caller has read, as the type of the last event.
     pub ends: BTreeMap<String, String>,
     /// Histories that a caller has read on the way.
@@ -83,6 +85,10 @@ impl Ledger {
             found.extend(start.check(id, histories.get(id)));
         }
         found.extend(self.ends_stand(histories));
+        found.extend(family::check(histories));
+        for (id, (sent, accepted)) in &self.signals {
+            found.extend(histories.get(id).map(|history| signal::check(history, accepted, sent)).unwrap_or_default());
+        }
         for earlier in &self.read {
             let later = histories.get(&earlier.execution_id).map_or(&[][..], |later| &later.events);
             if !later.starts_with(&earlier.events) {

@@ -7,6 +7,8 @@
 //! - [`hand_over`]: who was asked, with which key, how often (I15, I26);
 //! - [`timer`]: never early, at most once (I18);
 //! - [`undo`]: what was undone, and in which order (I22);
+//! - [`family`]: parents and children, over all histories (I23);
+//! - [`signal`]: signals of one sender (I19);
 //! - [`ledger`]: what callers and workers were told, against the histories (I11, I15–I17, I21).
 //!
 //! A checker is a function from what is there to its [`Fault`]s. It knows nothing of how the run was disturbed, so
@@ -17,10 +19,12 @@
 
 use std::fmt;
 
+pub mod family;
 pub mod hand_over;
 pub mod history;
 pub mod ledger;
 pub mod order;
+pub mod signal;
 pub mod timer;
 pub mod undo;
 

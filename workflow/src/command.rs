@@ -30,7 +30,7 @@ mod timer;
 mod token;
 mod uncertain;
 
-pub use answered::{Answered, end_of_child, undeliverable};
+pub use answered::{Answered, end_of_child, undeliverable, unstartable};
 pub use cancel::Cancel;
 pub use complete::Complete;
 pub use fail::Fail;

@@ -79,6 +79,14 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Whether a history has come to a fifth of a limit: time to tell whoever runs the node, long before it is full.
+    #[must_use]
+    pub fn are_near(&self, head: &crate::state::Head) -> bool {
+        head.seq >= self.history_events_max / 5 || head.history_bytes >= self.history_bytes_max / 5
+    }
+}
+
 /// Most bytes of items or keys in one event; the rest follows in further events.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 

@@ -269,6 +269,11 @@ impl<E: Environment> Engine<E> {
         self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.removed()).sum())
     }
 
+    /// Histories that came to a fifth of their limit since the node began.
+    pub fn long_histories(&self) -> u64 {
+        self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.long()).sum())
+    }
+
     /// Worker sessions.
     pub fn worker_sessions(&self) -> u64 {
         self.running().map_or(0, |running| running.desk.sessions())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use orbit_proto::engine::{HeldRow, ReadyRow, RunRecord};
 use orbit_raft::{Environment, Part, Write};
 use workflow::command::{Run, Token};
+use workflow::decide::Limits;
 use workflow::event::{Event, Recorded, StepDispatched, WorkflowCreated};
 use workflow::key::Key;
 use workflow::state::{Execution, RowChange, RunStatus, Work};
@@ -124,6 +125,13 @@ impl<E: Environment> Life<E> {
             turn.effects.alive += 1;
         }
         turn.effects.changes.extend(differences);
+        let is_long = Limits::default().are_near(&state.head);
+        if is_long && !loaded.was_long {
+            let (events, bytes) = (state.head.seq, state.head.history_bytes);
+            tracing::warn!(execution = %id, events, bytes, "a history has come to a fifth of its limit");
+            self.context.count_long();
+        }
+        loaded.was_long = is_long;
         loaded.was = (state.head.paused, state.is_over());
         loaded.expected = Expected::At { run: loaded.number, seq: state.head.seq };
         for HandedOver { slot, unit, token } in std::mem::take(&mut turn.handed_over) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use orbit_proto::engine;
 use orbit_proto::store::{Blank, Position, Precondition, precondition::Check};
 use workflow::command::Run;
+use workflow::decide::Limits;
 use workflow::state::{Execution, ReadRows, RunStatus};
 
 use crate::index::{self, Index};
@@ -45,6 +46,8 @@ pub(crate) struct Loaded {
     pub(crate) index: Index,
     /// Paused, over: as it is stored.
     pub(crate) was: (bool, bool),
+    /// Its history is a long one, as it is stored.
+    pub(crate) was_long: bool,
     /// The row of its execution in the list, as it is stored.
     pub(crate) listed: Option<engine::ListRow>,
     /// The rows of its execution's attributes, as they are stored; absent: not looked at yet.
@@ -65,6 +68,7 @@ impl Loaded {
             rows: None,
             index: Index::of_new_run(),
             was: (false, false),
+            was_long: false,
             listed: None,
             attributes: Some(BTreeSet::new()),
             bytes: 0,
@@ -83,6 +87,7 @@ impl Loaded {
             rows: Some(rows),
             index: Index::of_stored_run(state),
             was: (state.head.paused, state.is_over()),
+            was_long: Limits::default().are_near(&state.head),
             listed: Some(list_row(&run)),
             attributes: None,
             bytes: 0,

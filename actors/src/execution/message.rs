@@ -3,7 +3,7 @@
 use orbit_proto::engine::{Answer, Message, ParentOf, SendSignal, StartChild, StopChild};
 use orbit_proto::engine::{answer, message::Body};
 use orbit_raft::Environment;
-use workflow::command::{Answered, Cancel, SendSignal as Signal, undeliverable};
+use workflow::command::{Answered, Cancel, SendSignal as Signal, undeliverable, unstartable};
 use workflow::event::{Parent, TaskError};
 use workflow::key::Key;
 use workflow::value::Payload;
@@ -61,7 +61,7 @@ impl<E: Environment> Life<E> {
         let (run, step, attempt) = (parent.run, parent.step.to_string(), parent.attempt);
         let refused = match self.load()? {
             Some(loaded) if loaded.run.state().head.parent.as_ref() == Some(&parent) => return Ok(()),
-            Some(_) => Some("CHILD_ID_TAKEN"),
+            Some(_) => Some(Error::new(Code::ExecutionExists, "it is there already, and no child of this unit")),
             None => {
                 let Some(definition) = self.context.definitions.local(&workflow, &version)? else {
                     let message = format!("the definition {workflow} {version} is not here yet");
@@ -72,13 +72,13 @@ impl<E: Environment> Life<E> {
                 let origin = Origin { parent: Some(parent), ..Origin::default() };
                 match self.begin(&Start { request, definition }, origin, turn) {
                     Ok(_) => None,
-                    Err(error) if error.code == Code::InvalidInput => Some("INPUT_CONTRACT_VIOLATION"),
+                    Err(error) if error.code == Code::InvalidInput => Some(error),
                     Err(error) => return Err(error),
                 }
             }
         };
-        if let Some(code) = refused {
-            let error = TaskError::permanent(code, &*self.id);
+        if let Some(Error { code, message, .. }) = refused {
+            let error = unstartable(code.as_str(), &self.id, &message);
             self.post(post::answer(&self.id, from, (run, step, attempt), Err(error)), turn);
         }
         Ok(())
@@ -88,10 +88,11 @@ impl<E: Environment> Life<E> {
         let SendSignal { name, payload: text, run, step, attempt } = signal;
         let command = Signal { name, payload: payload(&text)?, dedup_id: None };
         let refused = match self.load()?.is_some() {
-            false => Some(Code::NotFound),
-            true => self.command(turn, command).err().map(|error| error.code),
+            false => Some(Error::new(Code::NotFound, post::NOT_THERE)),
+            true => self.command(turn, command).err(),
         };
-        let result = refused.map_or(Ok(Payload::null()), |code| Err(undeliverable(code.as_str(), &self.id)));
+        let told = |error: Error| Err(undeliverable(error.code.as_str(), &self.id, &error.message));
+        let result = refused.map_or(Ok(Payload::null()), told);
         self.post(post::answer(&self.id, from, (run, step, attempt), result), turn);
         Ok(())
     }

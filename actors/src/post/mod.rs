@@ -18,7 +18,7 @@ use orbit_proto::engine::Message;
 use crate::desk::ShardId;
 use crate::table::Number;
 
-pub(crate) use outgoing::{answer, outgoing};
+pub(crate) use outgoing::{NOT_THERE, answer, outgoing};
 pub(crate) use waiting::Waiting;
 
 /// Messages for one execution, in order.

@@ -57,6 +57,9 @@ fn answer_body(run: u32, step: String, attempt: u32, result: Result<Payload, Tas
     Answer { run, step, attempt, result: Some(result) }
 }
 
+/// Said of an execution that cannot be there.
+pub(crate) const NOT_THERE: &str = "there is no such execution";
+
 /// An attempt of a child or signal, if it is still under way.
 fn delivery(run: &Run, event: &StepScheduled) -> Option<(String, Body)> {
     let unit = run.state().unit(&event.step).filter(|unit| unit.attempt == event.attempt && unit.is_in_flight())?;
@@ -68,7 +71,7 @@ fn delivery(run: &Run, event: &StepScheduled) -> Option<(String, Body)> {
             let to = target.execution.clone();
             if !is_id(&to) {
                 // Nobody can be there: the sender answers itself.
-                let result = Err(undeliverable(Code::NotFound.as_str(), &to));
+                let result = Err(undeliverable(Code::NotFound.as_str(), &to, NOT_THERE));
                 let body = Body::Answer(answer_body(head.run, step, attempt, result));
                 return Some((run.execution_id().to_owned(), body));
             }

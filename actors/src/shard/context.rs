@@ -42,6 +42,7 @@ pub(crate) struct Context<E: Environment> {
     pub(crate) places: Arc<Semaphore>,
     alive: AtomicI64,
     removed: AtomicU64,
+    long: AtomicU64,
     awake: AtomicU64,
 }
 
@@ -79,6 +80,7 @@ impl<E: Environment> Context<E> {
             places: Arc::new(Semaphore::new(places)),
             alive: AtomicI64::new(0),
             removed: AtomicU64::new(0),
+            long: AtomicU64::new(0),
             awake: AtomicU64::new(0),
         }
     }
@@ -98,6 +100,16 @@ impl<E: Environment> Context<E> {
     /// Runs that were removed since the node began.
     pub(crate) fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
+    }
+
+    /// A history has come to a fifth of its limit.
+    pub(crate) fn count_long(&self) {
+        self.long.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Histories that came to a fifth of their limit since the node began.
+    pub(crate) fn long(&self) -> u64 {
+        self.long.load(Ordering::Relaxed)
     }
 
     /// Counts anew.

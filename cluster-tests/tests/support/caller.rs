@@ -26,7 +26,10 @@ pub async fn run(shared: Arc<Shared>, number: usize, mut dice: SmallRng) {
         {
             shared.ledger().read.push(history);
         }
-        if workflow == "nap" && dice.random_ratio(1, 3) {
+        if workflow == "log" {
+            signals(&shared, &client, &id).await;
+        }
+        if ["nap", "tree"].contains(&workflow) && dice.random_ratio(1, 3) {
             sleep(Duration::from_millis(dice.random_range(0..500))).await;
             cancel(&shared, &client, &id).await;
         }
@@ -44,6 +47,22 @@ async fn start(shared: &Shared, client: &Client, id: &str, workflow: &str, input
     let start = Start { workflow: workflow.to_owned(), input: input.clone(), created };
     shared.ledger().starts.insert(id.to_owned(), start);
     shared.acknowledged();
+}
+
+/// Sends all signals that the execution waits for, each until it is answered, and some of them again.
+async fn signals(shared: &Shared, client: &Client, id: &str) {
+    for n in 0..workload::SIGNALS {
+        let name = format!("{id}-{n}");
+        shared.ledger().signals.entry(id.to_owned()).or_default().0.insert(name.clone());
+        let path = format!("/v1/executions/{id}/signals/add?dedup_id={name}");
+        let first = client.post(&path, &json!({"n": n})).await;
+        let again = if n % 3 == 0 { Some(client.post(&path, &json!({"n": n})).await) } else { None };
+        if first.status != 200 || again.is_some_and(|again| again.body != first.body) {
+            return shared.surprise(format!("signal {name}: {first:?}"));
+        }
+        shared.ledger().signals.entry(id.to_owned()).or_default().1.push(name);
+        shared.acknowledged();
+    }
 }
 
 async fn cancel(shared: &Shared, client: &Client, id: &str) {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use client::Client;
 use node::{Addresses, Node};
 use orbit_cluster_tests::ledger::Ledger;
-use orbit_cluster_tests::{Fault, History, all};
+use orbit_cluster_tests::{Fault, History, all, family};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use tokio::sync::watch;
@@ -155,13 +155,14 @@ impl World {
         self.workers.shutdown().await;
     }
 
-    /// All histories of all that was acknowledged.
+    /// All histories of all that was acknowledged, and of their children.
     pub async fn histories(&self) -> BTreeMap<String, History> {
         let client = Client::of(&self.shared);
-        let ids: Vec<String> = self.shared.ledger().starts.keys().cloned().collect();
+        let mut ids: Vec<String> = self.shared.ledger().starts.keys().cloned().collect();
         let mut histories = BTreeMap::new();
-        for id in ids {
+        while let Some(id) = ids.pop() {
             if let Some(history) = client.history(&id).await {
+                ids.extend(family::children(&history).map(ToOwned::to_owned));
                 histories.insert(id, history);
             }
         }
@@ -177,7 +178,8 @@ impl World {
             let workflow = history.events.first().map_or("", |first| first.text("workflow"));
             faults.extend(all(history, workload::compensated(workflow)));
             let end = history.end().map_or("", |end| end.kind());
-            if !workload::may_end(workflow, end, ledger.cancels.get(id) == Some(&true)) {
+            let top = history.events.first().and_then(|first| first.0["parent"]["execution_id"].as_str());
+            if !workload::may_end(workflow, end, ledger.cancels.get(top.unwrap_or(id)) == Some(&true)) {
                 wrong.push(format!("{id} ({workflow}) ended {end:?}"));
             }
         }

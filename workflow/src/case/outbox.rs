@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::live::{At, Shipment};
 use super::report::Difference;
 use super::world::{Act, World};
-use crate::command::{Answered, Cancel, Start, end_of_child, undeliverable};
+use crate::command::{Answered, Cancel, Start, end_of_child, undeliverable, unstartable};
 use crate::event::{Parent, TaskError};
 use crate::key::Key;
 use crate::state::{RunStatus, Unit, Work};
@@ -36,7 +36,7 @@ impl World<'_> {
                 let input = if input.is_null() { Payload::from(Value::map::<&str>([])) } else { input };
                 let result = match self.signal(&target.execution, &target.name, input, None) {
                     Ok(_) => Ok(Payload::null()),
-                    Err(refused) => Err(undeliverable(refused.code, &target.execution)),
+                    Err(refused) => Err(undeliverable(refused.code, &target.execution, &refused.why)),
                 };
                 self.answer(at, &key, attempt, result);
             }
@@ -58,7 +58,7 @@ impl World<'_> {
                     return self.stop(Difference::new(format!("the child of {key}"), wanted, "none"));
                 };
                 if let Err(refused) = self.start(&child.id, &definition, input, Some(parent)) {
-                    self.answer(at, &key, attempt, Err(unstartable(refused.code, &child.id)));
+                    self.answer(at, &key, attempt, Err(unstartable(refused.code, &child.id, &refused.why)));
                 }
             }
             Work::Task(_) => {}
@@ -152,13 +152,4 @@ impl World<'_> {
         }
         self.effects(next);
     }
-}
-
-fn unstartable(code: &str, child: &str) -> TaskError {
-    let code = match code {
-        "EXECUTION_EXISTS" => "CHILD_ID_TAKEN",
-        "INVALID_INPUT" => "INPUT_CONTRACT_VIOLATION",
-        code => code,
-    };
-    TaskError::permanent(code, child)
 }

@@ -14,25 +14,40 @@ pub fn end_of_child(run: &Run) -> Option<(Parent, Result<Payload, TaskError>)> {
     let (code, message) = match (head.status, &head.error) {
         (RunStatus::Completed, _) => return Some((parent, Ok(head.output.clone().unwrap_or_default()))),
         (RunStatus::Running | RunStatus::Continued, _) => return None,
-        (RunStatus::Cancelled, _) => ("CHILD_CANCELLED", ""),
-        (RunStatus::TimedOut, _) => ("CHILD_TIMED_OUT", ""),
-        (RunStatus::Failed, Some(error)) => (&*error.code, &*error.message),
-        (RunStatus::Failed, None) => ("", ""),
+        (RunStatus::Cancelled, _) => ("CHILD_CANCELLED", format!("child {} was cancelled", run.execution_id())),
+        (RunStatus::TimedOut, _) => ("CHILD_TIMED_OUT", format!("child {} took too long", run.execution_id())),
+        (RunStatus::Failed, Some(error)) => (&*error.code, error.message.clone()),
+        (RunStatus::Failed, None) => ("", String::new()),
     };
     let details = Value::map([("child_execution_id", Value::from(run.execution_id()))]);
     Some((parent, Err(TaskError { details: Some(Payload::from(details)), ..TaskError::permanent(code, message) })))
 }
 
-/// Why a signal to another execution failed: by the code with which `receiver` refused it (L7).
+/// Why a signal to another execution failed: by what `receiver` refused it with (L7).
 #[must_use]
-pub fn undeliverable(code: &str, receiver: &str) -> TaskError {
+pub fn undeliverable(code: &str, receiver: &str, message: &str) -> TaskError {
     let code = match code {
         "NOT_FOUND" => "EXECUTION_NOT_FOUND",
         "INVALID_SIGNAL" => "INPUT_CONTRACT_VIOLATION",
         "OVERLOADED" => "SIGNAL_BUFFER_FULL",
         code => code,
     };
-    TaskError { retryable: code == "SIGNAL_BUFFER_FULL", ..TaskError::permanent(code, receiver) }
+    TaskError { retryable: code == "SIGNAL_BUFFER_FULL", ..told_by(code, receiver, message) }
+}
+
+/// Why a child did not begin: by what `child` refused it with (L8).
+#[must_use]
+pub fn unstartable(code: &str, child: &str, message: &str) -> TaskError {
+    let code = match code {
+        "EXECUTION_EXISTS" => "CHILD_ID_TAKEN",
+        "INVALID_INPUT" => "INPUT_CONTRACT_VIOLATION",
+        code => code,
+    };
+    told_by(code, child, message)
+}
+
+fn told_by(code: &str, execution: &str, message: &str) -> TaskError {
+    TaskError::permanent(code, format!("execution {execution}: {message}"))
 }
 
 /// What became of a delivery.

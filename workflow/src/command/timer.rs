@@ -80,7 +80,17 @@ impl Command for Expire<'_> {
         if state.head.paused || state.is_over() || unit.is_none() || closing {
             return Err(Refusal::NotDue);
         }
-        turn.attempt_failed(&Key::from(self.unit), TaskError::transient(code, ""), false);
+        let message = match (self.expiry, unit) {
+            (Expiry::Timeout, Some(unit)) => format!("no result within {} ms", unit.timeout_ms.unwrap_or_default()),
+            (Expiry::Heartbeat, Some(unit)) => {
+                format!("nothing heard of it for {} ms", unit.heartbeat_timeout_ms.unwrap_or_default())
+            }
+            (Expiry::Queue, Some(unit)) => {
+                format!("no worker took it within {} ms", unit.queue_timeout_ms.unwrap_or_default())
+            }
+            (_, None) => String::new(),
+        };
+        turn.attempt_failed(&Key::from(self.unit), TaskError::transient(code, message), false);
         Ok(())
     }
 }

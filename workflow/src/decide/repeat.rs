@@ -52,7 +52,7 @@ impl Walk<'_> {
             Err(fault) => return next(closing_failed(around, fault)),
         }
         if finished >= repeat.max.unwrap_or(ITERATIONS) {
-            let error = TaskError::permanent("REPEAT_LIMIT", format!("{finished} iterations"));
+            let error = TaskError::permanent("REPEAT_LIMIT", format!("not done after {finished} iterations"));
             return next(closing_failed(around, error));
         }
         match self.pause_before(finished + 1, around, repeat) {

@@ -44,7 +44,8 @@ impl Walk<'_> {
             let output = if wait.until.is_some() { taken(unit, wait) } else { Payload::null() };
             return next(succeeded(key, 1, Some(output)));
         }
-        let error = TaskError::permanent("AWAIT_TIMEOUT", format!("no {}", wait.signals.join(" or ")));
+        let error =
+            TaskError::permanent("AWAIT_TIMEOUT", format!("no signal {} came in time", wait.signals.join(" or ")));
         self.unit_fails(key, &error)
     }
 }
