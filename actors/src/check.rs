@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use orbit_proto::engine::{ListRow, RunRecord};
 use orbit_raft::disk::KeyRange;
 use orbit_raft::state_store::read::Reader;
 use orbit_raft::{Environment, Group};
@@ -13,6 +14,8 @@ use workflow::state::{Execution, ReadRows, RowKind};
 
 use crate::desk::UnitRef;
 use crate::error::Result;
+use crate::execution::remove::attribute_rows;
+use crate::facet::{self, Place};
 use crate::failure::of_storage;
 use crate::index;
 use crate::rows::SomeRows;
@@ -31,7 +34,13 @@ pub(crate) fn check<E: Environment>(group: &Group<E>) -> Result<Vec<String>> {
             let state = state(reader, &id, run)?;
             want(&state, &id, run, &mut wanted);
         }
-        for range in [table::all_ready(), table::all_timers(), table::all_held()] {
+        let mut ranges = vec![table::all_ready(), table::all_timers(), table::all_held()];
+        // A store of an older release gets its rows bit by bit.
+        if reader.get(&facet::complete()).map_err(of_storage)?.is_some() {
+            want_facets(reader, &mut wanted)?;
+            ranges.push(facet::everything());
+        }
+        for range in ranges {
             keys(reader, &range, |key| found.extend([key.to_vec()]))?;
         }
         Ok(differences(&wanted, &found))
@@ -83,6 +92,21 @@ fn want(state: &Execution, id: &Arc<str>, run: u32, wanted: &mut Keys) {
     }
     let timeout = |due_ms| Timer { due_ms, kind: TimerKind::Run, unit: unit_ref(&workflow::key::Key::root()) };
     wanted.extend(index::run_timeout(state).map(|due_ms| timeout(due_ms).key()));
+}
+
+/// By what executions must be found.
+fn want_facets(reader: &Reader<'_>, wanted: &mut Keys) -> Result<()> {
+    let rows = reader.range(&table::whole_list(), usize::MAX).map_err(of_storage)?;
+    for (key, value) in rows {
+        let (created_at_ms, id) = table::list_parts(&key).ok_or_else(|| of_storage("a key of the list is damaged"))?;
+        let place = Place::new(created_at_ms, id);
+        let listed: ListRow = table::decode("list", &value).map_err(of_storage)?;
+        let record = reader.get(&table::run(id, listed.run)).map_err(of_storage)?;
+        let record: RunRecord = table::decode("runs", &record.unwrap_or_default()).map_err(of_storage)?;
+        wanted.extend(facet::rows(&listed, &place));
+        wanted.extend(attribute_rows(&record.attributes, &place)?);
+    }
+    Ok(())
 }
 
 fn differences(wanted: &Keys, found: &Keys) -> Vec<String> {

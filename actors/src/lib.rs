@@ -5,6 +5,7 @@
 //! - [`api`] and [`error`]: the words of every surface
 //! - [`history`]: events as they are kept
 //! - `table`: the tables of a shard and their keys
+//! - `facet`: by what executions are found; `expiry`: when they are removed
 //! - `rows` and `index`: a run from its rows, and what of it lies in the index tables
 //! - `execution`: one execution: an actor that decides and commits
 //! - `shard`: the executions of a shard, its timers, what a new leader derives
@@ -24,6 +25,8 @@ mod desk;
 pub mod engine;
 pub mod error;
 mod execution;
+mod expiry;
+mod facet;
 mod failure;
 mod found;
 pub mod history;

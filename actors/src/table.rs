@@ -12,6 +12,9 @@
 //!   OUTBOX     ordered  slot u16 │ number             Message: what is not known to have arrived; numbered by the log
 //!   INBOX      ordered  slot u16 │ shard u16          the number of the last message from there
 //!   SIGNAL     by id    name 00 dedup_id              SignalRecord: signals that their senders named
+//!   FACET      ordered  see `facet`                   by what executions are found
+//!   EXPIRY     ordered  see `expiry`                  what is removed when
+//!   BATCH      by id                                  BatchRecord: one action on many executions
 //!
 //!   queue = task 00 version 00 language 00            order = priority u8 │ turn u64 │ since u64 │ seq u64
 //!   unit  = id 00 │ run u32 │ key
@@ -42,7 +45,7 @@ use workflow::state::RowKind;
 use crate::desk::{Order, ShardId, UnitRef};
 
 /// A table of this layer.
-const fn table(number: u8) -> Table {
+pub(crate) const fn table(number: u8) -> Table {
     match Table::new(number) {
         Some(table) => table,
         None => panic!("the number is taken by the layer below"),
@@ -60,6 +63,9 @@ const UNFINISHED: Table = table(10);
 const OUTBOX: Table = table(11);
 const INBOX: Table = table(12);
 const SIGNAL: Table = table(13);
+pub(crate) const FACET: Table = table(14);
+pub(crate) const EXPIRY: Table = table(15);
+const BATCH: Table = table(16);
 const DEFINITION: Table = table(32);
 const BY_HASH: Table = table(33);
 const CLUSTER: Table = table(34);
@@ -178,14 +184,49 @@ pub(crate) fn signal(id: &str, name: &str, dedup_id: &str) -> Vec<u8> {
     hashed(SIGNAL, id.as_bytes(), &[name.as_bytes(), &[0], dedup_id.as_bytes()].concat())
 }
 
+/// All signals that their senders named.
+pub(crate) fn signals(id: &str) -> KeyRange {
+    KeyRange::prefix(&hashed(SIGNAL, id.as_bytes(), &[]))
+}
+
+/// One action on many executions.
+pub(crate) fn batch(id: &str) -> Vec<u8> {
+    hashed(BATCH, id.as_bytes(), &[])
+}
+
+/// The batch of a key of [`batch`].
+pub(crate) fn batch_id(key: &[u8]) -> Option<&str> {
+    Some(text(key.get(5..)?)?.0)
+}
+
+/// All batches.
+pub(crate) fn batches() -> KeyRange {
+    KeyRange::prefix(&ordered(BATCH, &[]))
+}
+
+/// All rows of all runs of an execution, as `workflow` writes them.
+pub(crate) fn run_states(id: &str) -> KeyRange {
+    KeyRange::prefix(&hashed(RUN_STATE, id.as_bytes(), &[]))
+}
+
+/// … of one run.
+pub(crate) fn run_states_of(id: &str, run: u32) -> KeyRange {
+    KeyRange::prefix(&hashed(RUN_STATE, id.as_bytes(), &run.to_be_bytes()))
+}
+
 /// An execution in the list.
 pub(crate) fn list(created_at_ms: u64, id: &str) -> Vec<u8> {
     ordered(LIST, &[(!created_at_ms).to_be_bytes().as_slice(), id.as_bytes()].concat())
 }
 
+/// How all keys of the list begin.
+pub(crate) fn list_prefix() -> Vec<u8> {
+    ordered(LIST, &[])
+}
+
 /// The whole list.
 pub(crate) fn whole_list() -> KeyRange {
-    KeyRange::prefix(&ordered(LIST, &[]))
+    KeyRange::prefix(&list_prefix())
 }
 
 /// When the execution of a list key was created, and its id.
@@ -253,7 +294,7 @@ pub(crate) fn ready_parts(key: &[u8]) -> Option<(Queue, Order, UnitRef)> {
 }
 
 /// A text that ends with a zero byte, and what is behind it.
-fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+pub(crate) fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == 0)?;
     Some((std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]))
 }

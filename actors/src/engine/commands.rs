@@ -70,19 +70,17 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`, `NOT_REDRIVABLE`, `INVALID_REQUEST`.
     pub async fn redrive(&self, request: Redrive) -> Result<ExecutionState> {
+        let id = self.asked_to_redrive(request).await?;
+        self.show(&id, None).await
+    }
+
+    pub(super) async fn asked_to_redrive(&self, request: Redrive) -> Result<String> {
+        let action = redrive_action(&request)?;
         let id = valid_id(request.execution_id)?;
-        let action = match request.action {
-            None => RedriveAction::Retry,
-            Some(word) => action(&word)?,
-        };
-        if request.output.is_some() && action != RedriveAction::Resolve {
-            let message = "output is what a resolved unit yields; it needs action resolve";
-            return Err(Error::new(Code::InvalidRequest, message));
-        }
         let steps = request.steps.map(|steps| steps.iter().map(|step| Key::from(step.as_str())).collect());
         let output = request.output;
         self.ask(&*self.running()?, &id, |reply| What::Redrive { steps, action, output, reply }).await?;
-        self.show(&id, None).await
+        Ok(id)
     }
 
     /// What a query of the document gives on the newest committed state, also after the end. With a time-out it waits
@@ -122,14 +120,23 @@ fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Re
     value.map_err(|error| Error::new(Code::ExpressionError, error.message))
 }
 
-fn action(word: &str) -> Result<RedriveAction> {
-    let known = RedriveAction::ALL.iter().find(|action| action.as_str() == word);
-    known
-        .copied()
-        .ok_or_else(|| Error::new(Code::InvalidRequest, format!("action is retry, resolve or fail, not {word:?}")))
+pub(super) fn redrive_action(request: &Redrive) -> Result<RedriveAction> {
+    let action = match &request.action {
+        None => RedriveAction::Retry,
+        Some(word) => {
+            let known = RedriveAction::ALL.iter().find(|action| action.as_str() == word).copied();
+            let message = || format!("action is retry, resolve or fail, not {word:?}");
+            known.ok_or_else(|| Error::new(Code::InvalidRequest, message()))?
+        }
+    };
+    if request.output.is_some() && action != RedriveAction::Resolve {
+        let message = "output is what a resolved unit yields; it needs action resolve";
+        return Err(Error::new(Code::InvalidRequest, message));
+    }
+    Ok(action)
 }
 
-fn valid_name(what: &str, name: &str) -> Result<()> {
+pub(super) fn valid_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
         let message = format!("{what} has 1 to {NAME_BYTES_MAX} bytes and no NUL");
         return Err(Error::new(Code::InvalidRequest, message));

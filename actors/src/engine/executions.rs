@@ -14,8 +14,8 @@ use crate::api::{
     UnitPage,
 };
 use crate::error::{Code, Result};
-use crate::execution::What;
 use crate::execution::ask::Start;
+use crate::execution::{Removal, What};
 use crate::failure::of_read;
 use crate::read::{self, Page};
 
@@ -152,6 +152,17 @@ impl<E: Environment> Engine<E> {
             // At the time-out the state is read once more.
             let _ = tokio::time::timeout_at(until, waiter.woken()).await;
         }
+    }
+
+    /// Removes an execution that is over, with all its runs and everything that is remembered of it. Children stay.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `EXECUTION_RUNNING`.
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        let running = self.running()?;
+        let id = valid_id(id.to_owned())?;
+        self.ask(&running, &id, |reply| What::Remove(Removal::Execution, reply)).await?;
+        Ok(())
     }
 
     /// Asks an execution to stop and undo what it did.

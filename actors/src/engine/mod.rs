@@ -1,11 +1,15 @@
 //! A node's engine: every operation, whichever surface it came through.
 //!
-//! - `definitions`, `executions`, `workers`: the operations
+//! - `definitions`, `executions`, `commands`, `batches`, `workers`: the operations
+//! - `shipper`, `keeper`, `batch`: what a leader does for its shard by itself
 //! - here: how it begins and ends, and the way of an ask to its execution
 
+mod batch;
+mod batches;
 mod commands;
 mod definitions;
 mod executions;
+mod keeper;
 mod shipper;
 mod workers;
 
@@ -52,6 +56,10 @@ pub struct Settings {
     pub in_flight_max: usize,
     /// How long a call waits for a shard that has no leader.
     pub leader_timeout: Duration,
+    /// How long what is over is kept where the document does not say. Counts for runs that end from now on.
+    pub retention: Duration,
+    /// Executions that a batch acts on per second, at most.
+    pub batch_rate: u32,
     /// Where randomness comes from.
     pub dice: Dice,
 }
@@ -67,11 +75,15 @@ impl Default for Settings {
             alive_bytes_max: 16 << 20,
             in_flight_max: 4_096,
             leader_timeout: Duration::from_secs(5),
+            retention: RETENTION,
+            batch_rate: 200,
             dice: Dice::default(),
         }
     }
 }
 
+/// How long what is over is kept, if nothing is set: 30 days.
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Tasks that wait, per queue and shard, are kept in memory up to this many.
 const WINDOW_MAX: usize = 1_000;
 /// How often the desk looks at its time-outs at least.
@@ -101,14 +113,15 @@ struct Running<E: Environment> {
     ticker: JoinHandle<()>,
     /// Holds the groups until each shard has had a leader, which may never be.
     readying: JoinHandle<()>,
-    shippers: Vec<JoinHandle<()>>,
+    /// Shippers of messages, keepers of what is kept, those who carry out batches.
+    helpers: Vec<JoinHandle<()>>,
 }
 
 impl<E: Environment> Drop for Running<E> {
     fn drop(&mut self) {
         self.ticker.abort();
         self.readying.abort();
-        self.shippers.iter().for_each(JoinHandle::abort);
+        self.helpers.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -143,7 +156,9 @@ impl<E: Environment> Engine<E> {
         let count = founded.shards.len() as u16;
         let shard = |(number, group): (usize, orbit_raft::Group<E>)| {
             let (number, desk, definitions) = ((number as u16, count), desk.clone(), definitions.clone());
-            let context = Context::new(number, group, desk, definitions, settings.dice, settings.in_flight_max);
+            let (dice, retention_ms) = (settings.dice, millis(settings.retention));
+            let places = settings.in_flight_max;
+            let context = Context::new(number, group, desk, definitions, dice, retention_ms, places);
             Arc::new(Shard {
                 context: Arc::new(context),
                 actor: watch::Sender::new(None),
@@ -159,10 +174,14 @@ impl<E: Environment> Engine<E> {
         let ready = watch::Sender::new(false);
         let readying = tokio::spawn(become_ready(shards.clone(), ready.clone()));
         let shipper = |number| tokio::spawn(shipper::run(shards.clone(), number));
-        let shippers = (0..shards.len()).map(shipper).collect();
-        let running = Running { desk, definitions, shards, supervisor, ticker, readying, shippers };
-        let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
-        Ok(Self(Arc::new(Inner { node, running, settings, ready })))
+        let keeper = |shard: &Arc<Shard<E>>| tokio::spawn(keeper::run(Arc::clone(shard)));
+        let mut helpers: Vec<_> = (0..shards.len()).map(shipper).chain(shards.iter().map(keeper)).collect();
+        Ok(Self(Arc::new_cyclic(|engine| {
+            helpers.extend(shards.iter().map(|shard| tokio::spawn(batch::run(engine.clone(), Arc::clone(shard)))));
+            let running = Running { desk, definitions, shards, supervisor, ticker, readying, helpers };
+            let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
+            Inner { node, running, settings, ready }
+        })))
     }
 
     /// Becomes true once every shard may decide; reads and writes before wait for it.
@@ -186,6 +205,7 @@ impl<E: Environment> Engine<E> {
         let running = self.0.running.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
             self.0.ready.send_replace(false);
+            running.helpers.iter().for_each(JoinHandle::abort);
             for shard in &running.shards {
                 let actor = shard.actor.borrow().clone();
                 if let Some(actor) = actor {
@@ -242,6 +262,11 @@ impl<E: Environment> Engine<E> {
     /// Executions on the shards led here that met an internal error and are not decided any more.
     pub fn broken_executions(&self) -> usize {
         self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.broken.len()).sum())
+    }
+
+    /// Runs that were removed because their retention had passed, since the node began.
+    pub fn removed_runs(&self) -> u64 {
+        self.running().map_or(0, |running| running.shards.iter().map(|shard| shard.context.removed()).sum())
     }
 
     /// Worker sessions.
@@ -341,6 +366,10 @@ impl<E: Environment> Running<E> {
         let number = shard_of(id, self.shards.len() as u16);
         Arc::clone(&self.shards[usize::from(number)])
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn tick(desk: Desk) {

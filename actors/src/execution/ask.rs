@@ -76,6 +76,8 @@ pub(crate) enum What {
         output: Option<Payload>,
         reply: Reply<()>,
     },
+    /// It, or one of its runs, goes for ever. Tells whether anything went.
+    Remove(Removal, Reply<bool>),
     /// Messages of one shard for this execution, in order. Told once they are taken in.
     Messages(Box<Batch>, Reply<()>),
     /// A slot is reserved for a task of this execution.
@@ -93,7 +95,21 @@ pub(crate) enum What {
     Proceed,
 }
 
+/// What is removed of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// All of it, if it is over.
+    Execution,
+    /// A run that ended at this moment, and all of the execution if it is the last.
+    Run { run: u32, ended_at_ms: u64 },
+}
+
 impl What {
+    /// Whether a turn takes nothing beside it: it looks at rows that are stored, all of them.
+    pub(crate) fn is_alone(&self) -> bool {
+        matches!(self, Self::Remove(..))
+    }
+
     /// Whether it may be refused for load.
     pub(crate) fn may_be_refused(&self) -> bool {
         matches!(self, Self::Start(..) | Self::Signal(..))
@@ -118,6 +134,7 @@ impl What {
             Self::Complete { reply, .. } | Self::Fail { reply, .. } => drop(reply.send(Err(error))),
             Self::TaskHeartbeat { reply, .. } => drop(reply.send(Err(error))),
             Self::Signal(_, reply) => drop(reply.send(Err(error))),
+            Self::Remove(_, reply) => drop(reply.send(Err(error))),
             Self::Messages(_, reply) => drop(reply.send(Err(error))),
             Self::Pause(reply) | Self::Resume(reply) => drop(reply.send(Err(error))),
             Self::Cancel { reply, .. } | Self::Redrive { reply, .. } => drop(reply.send(Err(error))),

@@ -1,20 +1,23 @@
 //! Closing a turn: what was decided becomes parts for the shard's log.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orbit_proto::engine::{HeldRow, ReadyRow, RunRecord};
 use orbit_raft::{Environment, Part, Write};
 use workflow::command::{Run, Token};
-use workflow::event::{Event, Recorded, StepDispatched};
+use workflow::event::{Event, Recorded, StepDispatched, WorkflowCreated};
 use workflow::key::Key;
 use workflow::state::{Execution, RowChange, RunStatus, Work};
 use workflow::value::{Payload, Value};
 
 use super::Life;
-use super::loaded::{Expected, StoredBefore, list_row};
+use super::loaded::{Expected, Loaded, StoredBefore, list_row};
 use super::turn::{HandedOver, Turn};
 use crate::api::Task;
 use crate::error::Result;
+use crate::expiry::{self, Subject};
+use crate::facet::{self, Place};
 use crate::history;
 use crate::index::{Change, turns_everything};
 use crate::post;
@@ -71,7 +74,7 @@ impl<E: Environment> Life<E> {
         Ok(())
     }
 
-    fn part(&self, run: u32, expected: Expected, events: Vec<bytes::Bytes>, writes: Vec<Write>) -> Part {
+    pub(super) fn part(&self, run: u32, expected: Expected, events: Vec<bytes::Bytes>, writes: Vec<Write>) -> Part {
         Part {
             kind: PART_EXECUTION,
             execution_id: bytes::Bytes::copy_from_slice(self.id.as_bytes()),
@@ -108,14 +111,12 @@ impl<E: Environment> Life<E> {
             writes.push(if loaded.unfinished { put(key, vec![1]) } else { delete(key) });
             loaded.stored_unfinished = loaded.unfinished;
         }
-        let listed = list_row(&loaded.run);
-        if loaded.listed.as_ref() != Some(&listed) {
-            let key = table::list(state.head.first_created_at_ms, &id);
-            writes.push(put(key, table::encode(&listed)));
-            loaded.listed = Some(listed);
-        }
-        writes.extend(record_write(&loaded.run, events));
+        let retention_ms = self.context.retention_ms;
+        list_writes(&id, loaded, events, writes);
+        let state = loaded.run.state();
         if state.is_over() && !loaded.was.1 {
+            let retention_ms = loaded.run.definition().retention_ms.unwrap_or(retention_ms);
+            writes.push(expires(&id, state, retention_ms));
             turn.effects.alive -= 1;
             turn.effects.over = state.head.status != RunStatus::Continued;
         }
@@ -175,12 +176,38 @@ fn held_row(events: &[Recorded], state: &Execution, seq: u64) -> HeldRow {
     }
 }
 
-/// The record of a run, when it begins.
-fn record_write(run: &Run, events: &[Recorded]) -> Option<Write> {
+/// What changes by what an execution is found.
+fn list_writes(id: &str, loaded: &mut Loaded, events: &[Recorded], writes: &mut Vec<Write>) {
+    let place = Place::new(loaded.run.state().head.first_created_at_ms, id);
+    let listed = list_row(&loaded.run);
+    if loaded.listed.as_ref() != Some(&listed) {
+        let before = loaded.listed.as_ref().map_or_else(BTreeSet::new, |listed| facet::rows(listed, &place));
+        facet::move_rows(&before, &facet::rows(&listed, &place), writes);
+        writes.push(put(table::list(place.created_at_ms(), id), table::encode(&listed)));
+        loaded.listed = Some(listed);
+    }
     let created = events.iter().find_map(|recorded| match &recorded.event {
         Event::WorkflowCreated(event) => Some(event),
         _ => None,
-    })?;
+    });
+    if let Some(created) = created {
+        writes.push(record_write(&loaded.run, created));
+        // A new run may have other attributes than the one before.
+        let attributes = facet::attribute_rows(&created.attributes, &place);
+        facet::move_rows(&loaded.attributes.take().unwrap_or_default(), &attributes, writes);
+        loaded.attributes = Some(attributes);
+    }
+}
+
+/// When a run that is over is to be removed.
+fn expires(id: &str, state: &Execution, retention_ms: u64) -> Write {
+    let (ended_at_ms, run) = (state.head.updated_at_ms, state.head.run);
+    let subject = Subject::Run { id: id.to_owned(), run };
+    expiry::hint(ended_at_ms.saturating_add(retention_ms), &subject, ended_at_ms)
+}
+
+/// The record of a run, when it begins.
+fn record_write(run: &Run, created: &WorkflowCreated) -> Write {
     let attributes = match created.attributes.is_empty() {
         true => bytes::Bytes::new(),
         false => {
@@ -200,7 +227,7 @@ fn record_write(run: &Run, events: &[Recorded]) -> Option<Write> {
         fairness_key: created.fairness_key.clone(),
         created_at_ms: run.state().head.created_at_ms,
     };
-    Some(put(table::run(run.execution_id(), created.run), table::encode(&record)))
+    put(table::run(run.execution_id(), created.run), table::encode(&record))
 }
 
 /// Hand-overs that are no longer in flight.

@@ -61,6 +61,10 @@ impl<E: Environment> Life<E> {
                 let answer = self.newest(turn, Redrive { steps, action, output });
                 turn.answer(reply, answer);
             }
+            What::Remove(what, reply) => {
+                let answer = self.remove(turn, &what);
+                turn.answer(reply, answer);
+            }
             What::Messages(batch, reply) => self.messages(*batch, reply, turn),
             What::Offer(ready, slot) => self.offered(turn, *ready, slot),
             What::TakeBack { token, reason } => self.take_back(turn, &token, reason),
@@ -280,11 +284,14 @@ impl<E: Environment> Life<E> {
         let definition = Arc::clone(loaded.run.definition());
         let expected = Expected::At { run: state.head.run, seq: state.head.seq };
         let number = state.head.run + 1;
-        if let Err(error) = self.close_run(turn) {
+        if let Err(error) = self.close_run(turn).and_then(|()| self.know_attributes()) {
             turn.broken = Some(error);
             return;
         }
-        self.loaded = Some(Loaded::new(Run::new(definition, &*self.id), number, expected));
+        let former = self.loaded.take();
+        let (listed, attributes) = former.map_or((None, None), |former| (former.listed, former.attributes));
+        let next = Loaded::new(Run::new(definition, &*self.id), number, expected);
+        self.loaded = Some(Loaded { listed, attributes, ..next });
         turn.effects.alive += 1;
         if let Err(error) = self.command(turn, command) {
             turn.broken = Some(error);

@@ -1,5 +1,6 @@
 //! A run in memory, and where its stored rows stand.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use orbit_proto::engine;
@@ -44,8 +45,10 @@ pub(crate) struct Loaded {
     pub(crate) index: Index,
     /// Paused, over: as it is stored.
     pub(crate) was: (bool, bool),
-    /// Its row in the list, as it is stored.
+    /// The row of its execution in the list, as it is stored.
     pub(crate) listed: Option<engine::ListRow>,
+    /// The rows of its execution's attributes, as they are stored; absent: not looked at yet.
+    pub(crate) attributes: Option<BTreeSet<Vec<u8>>>,
     /// About how many bytes it holds.
     pub(crate) bytes: usize,
 }
@@ -63,6 +66,7 @@ impl Loaded {
             index: Index::of_new_run(),
             was: (false, false),
             listed: None,
+            attributes: Some(BTreeSet::new()),
             bytes: 0,
         }
     }
@@ -80,6 +84,7 @@ impl Loaded {
             index: Index::of_stored_run(state),
             was: (state.head.paused, state.is_over()),
             listed: Some(list_row(&run)),
+            attributes: None,
             bytes: 0,
             run,
         }

@@ -29,11 +29,12 @@ mod effects;
 mod load;
 pub(crate) mod loaded;
 mod message;
+pub(crate) mod remove;
 mod signal;
 mod start;
 mod turn;
 
-pub(crate) use ask::{Ask, Reply, What};
+pub(crate) use ask::{Ask, Removal, Reply, What};
 use loaded::Loaded;
 use turn::Turn;
 
@@ -162,9 +163,17 @@ impl<E: Environment> Life<E> {
         }
         while !turn.is_full() {
             let Some(ask) = self.waiting.pop_front() else { break };
+            let alone = ask.what.is_alone();
+            if alone && (turn.asks > 0 || turn.flush) {
+                self.waiting.push_front(ask);
+                break;
+            }
             turn.asks += 1;
             turn.permits.extend(ask.permit);
             self.take(ask.what, turn);
+            if alone {
+                break;
+            }
             // The rest of a batch comes before anything else.
             if self.loaded.as_ref().is_some_and(|loaded| loaded.unfinished) {
                 break;

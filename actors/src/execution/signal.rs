@@ -13,6 +13,7 @@ use super::turn::Turn;
 use super::{Life, Reply};
 use crate::api::Signalled;
 use crate::error::{Code, Error, Result};
+use crate::expiry::{self, Subject};
 use crate::failure::{of_refusal, of_storage};
 use crate::table;
 
@@ -94,6 +95,12 @@ impl<E: Environment> Life<E> {
             received_at_ms: self.context.group.now_ms(),
         };
         let key = table::signal(&self.id, &signal.name, dedup_id);
+        let of_document = self.loaded.as_ref().and_then(|loaded| loaded.run.definition().retention_ms);
+        let retention_ms = of_document.unwrap_or(self.context.retention_ms);
+        let (id, name) = (self.id.to_string(), signal.name.clone());
+        let subject = Subject::Signal { id, name, dedup_id: dedup_id.to_owned() };
+        let due_ms = record.received_at_ms.saturating_add(retention_ms);
+        turn.extra_writes.push(expiry::hint(due_ms, &subject, record.received_at_ms));
         turn.extra_writes.push(table::put(key.clone(), table::encode(&record)));
         turn.signals.insert(key, record);
     }

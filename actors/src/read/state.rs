@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use orbit_proto::engine::{RunRecord, Status as StoredStatus};
 use orbit_raft::disk::KeyRange;
+use orbit_raft::state_store::read::Reader;
 use orbit_raft::{Environment, Group};
 use workflow::key;
 use workflow::state::{Execution, ReadRows, RowKind, RunStatus, Status, Unit};
@@ -143,6 +144,13 @@ pub(crate) fn word(status: StoredStatus) -> StatusWord {
     }
 }
 
+/// The word as it is kept here.
+pub(crate) fn status_word(text: &str) -> Option<StatusWord> {
+    let all = (1..).map_while(|number| StoredStatus::try_from(number).ok()).map(word);
+    let mut known = all.filter(|word| word.eq_ignore_ascii_case(text));
+    known.next()
+}
+
 /// A run in a list.
 pub(crate) fn summary(id: &str, seen: &Seen) -> Result<Summary> {
     let Seen { run, record, state, .. } = seen;
@@ -169,7 +177,7 @@ pub(crate) fn summary(id: &str, seen: &Seen) -> Result<Summary> {
     })
 }
 
-fn attributes(object: &[u8]) -> Result<BTreeMap<String, Value>> {
+pub(crate) fn attributes(object: &[u8]) -> Result<BTreeMap<String, Value>> {
     let text = std::str::from_utf8(object).map_err(of_storage)?;
     let value = Value::from_json(text).map_err(of_storage)?;
     let entries = value.as_map().into_iter().flatten();
@@ -300,13 +308,29 @@ pub(crate) fn runs<E: Environment>(group: &Group<E>, id: &str) -> Result<Vec<Run
     Ok(runs)
 }
 
+/// The runs of an execution that are over, and when each ended.
+pub(crate) fn ended_runs(reader: &Reader<'_>, id: &str) -> Result<Vec<(u32, u64)>> {
+    let rows = reader.range(&table::runs(id), usize::MAX).map_err(of_storage)?;
+    let mut ended = Vec::new();
+    for run in rows.iter().filter_map(|(key, _)| table::run_of(key)) {
+        let mut some = SomeRows::default();
+        some.take_one(reader, id, run, RowKind::Head, &[]).map_err(of_storage)?;
+        let state = asleep(some)?;
+        ended.extend(state.is_over().then_some((run, state.head.updated_at_ms)));
+    }
+    Ok(ended)
+}
+
 /// The run that is meant: the newest if none is named.
 pub(crate) fn run_number<E: Environment>(group: &Group<E>, id: &str, run: Option<u32>) -> Result<u32> {
-    let position = group.read(|reader| reader.position(id.as_bytes())).map_err(of_storage)?;
-    match position {
-        Some(position) if run.is_none_or(|run| (1..=position.run).contains(&run)) => Ok(run.unwrap_or(position.run)),
-        _ => Err(not_found(id, run)),
-    }
+    let found = group.read(|reader| {
+        let Some(position) = reader.position(id.as_bytes())? else { return Ok(None) };
+        let number = run.unwrap_or(position.run);
+        // An older one may have been removed.
+        Ok(reader.get(&table::run(id, number))?.map(|_| number))
+    });
+    let found: std::result::Result<_, orbit_raft::state_store::Error> = found;
+    found.map_err(of_storage)?.ok_or_else(|| not_found(id, run))
 }
 
 /// How many units a run has.

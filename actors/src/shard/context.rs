@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use orbit_raft::{Environment, Group};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::broken::Broken;
 use super::silence::Silence;
@@ -33,10 +33,15 @@ pub(crate) struct Context<E: Environment> {
     pub(crate) broken: Broken,
     /// Something waits in the outbox.
     pub(crate) outbox: Waiting,
+    /// There is another batch.
+    pub(crate) batches: Notify,
     pub(crate) dice: Dice,
+    /// How long what is over is kept where the document does not say, ms.
+    pub(crate) retention_ms: u64,
     /// Places for commands that wait.
     pub(crate) places: Arc<Semaphore>,
     alive: AtomicI64,
+    removed: AtomicU64,
     awake: AtomicU64,
 }
 
@@ -53,6 +58,7 @@ impl<E: Environment> Context<E> {
         desk: Desk,
         definitions: Definitions<E>,
         dice: Dice,
+        retention_ms: u64,
         places: usize,
     ) -> Self {
         Self {
@@ -67,9 +73,12 @@ impl<E: Environment> Context<E> {
             changes: Waiters::default(),
             broken: Broken::default(),
             outbox: Waiting::default(),
+            batches: Notify::new(),
             dice,
+            retention_ms,
             places: Arc::new(Semaphore::new(places)),
             alive: AtomicI64::new(0),
+            removed: AtomicU64::new(0),
             awake: AtomicU64::new(0),
         }
     }
@@ -79,6 +88,16 @@ impl<E: Environment> Context<E> {
         if more != 0 {
             self.alive.fetch_add(more, Ordering::Relaxed);
         }
+    }
+
+    /// A run was removed because its retention had passed.
+    pub(crate) fn count_removed(&self) {
+        self.removed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Runs that were removed since the node began.
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
     }
 
     /// Counts anew.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use orbit_proto::engine::{HeldRow, ListRow, ReadyRow, Status};
 use orbit_raft::Environment;
 use orbit_raft::disk::KeyRange;
+use orbit_raft::state_store::read::Reader;
 use ractor::ActorRef;
 use tokio::time::Instant;
 use workflow::command::Token;
@@ -17,6 +18,7 @@ use super::{Context, ShardMsg};
 use crate::desk::{Held, Ready};
 use crate::error::Result;
 use crate::execution::What;
+use crate::facet;
 use crate::failure::of_storage;
 use crate::rows::RunRows;
 use crate::table;
@@ -109,28 +111,38 @@ fn proceed<E: Environment>(context: &Context<E>, shard: &ActorRef<ShardMsg>) -> 
     Ok(())
 }
 
+/// Executions that are not over. Those of an older release whose rows are still being made are counted from the list.
 fn count<E: Environment>(context: &Context<E>) -> Result<()> {
-    let mut alive = 0;
-    let mut count = |value: &[u8]| {
-        let row: ListRow = table::decode("list", value)?;
-        let over = !matches!(row.status(), Status::Running | Status::Paused);
-        alive += u64::from(!over);
-        Ok::<_, table::Unreadable>(())
-    };
-    let mut failed = None;
-    let scanned = context.group.read(|reader| {
-        reader.scan(&table::whole_list(), |_, value| match count(value) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        })
-    });
-    scanned.map_err(of_storage)?;
-    if let Some(error) = failed {
-        return Err(of_storage(error));
-    }
+    let alive = context.group.read(|reader| {
+        if reader.get(&facet::complete()).map_err(of_storage)?.is_none() {
+            return count_listed(reader);
+        }
+        let mut alive = 0;
+        for status in [Status::Running, Status::Paused] {
+            let scanned = reader.scan(&KeyRange::prefix(&facet::standings_of(status, None)), |_, _| {
+                alive += 1;
+                ControlFlow::Continue(())
+            });
+            scanned.map_err(of_storage)?;
+        }
+        Ok(alive)
+    })?;
     context.recount(alive);
     Ok(())
+}
+
+fn count_listed(reader: &Reader<'_>) -> Result<u64> {
+    let (mut alive, mut failed) = (0, None);
+    let scanned = reader.scan(&table::whole_list(), |_, value| match table::decode::<ListRow>("list", value) {
+        Ok(row) => {
+            alive += u64::from(matches!(row.status(), Status::Running | Status::Paused));
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    });
+    scanned.map_err(of_storage)?;
+    failed.map_or(Ok(alive), |error| Err(of_storage(error)))
 }

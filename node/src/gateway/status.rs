@@ -25,7 +25,9 @@ fn row(code: Code) -> (StatusCode, Grpc) {
         Code::DefinitionConflict | Code::ExecutionExists | Code::DedupConflict => {
             (StatusCode::CONFLICT, Grpc::AlreadyExists)
         }
-        Code::ExecutionFinished | Code::NotRedrivable => (StatusCode::CONFLICT, Grpc::FailedPrecondition),
+        Code::ExecutionFinished | Code::ExecutionRunning | Code::NotRedrivable => {
+            (StatusCode::CONFLICT, Grpc::FailedPrecondition)
+        }
         Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Grpc::Unimplemented),
         Code::PayloadTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Grpc::OutOfRange),
         Code::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, Grpc::InvalidArgument),

@@ -81,6 +81,11 @@ pub fn events(id: &[u8], run: u32) -> KeyRange {
     KeyRange::prefix(&hashed(Table::HISTORY, id, &run.to_be_bytes()))
 }
 
+/// The row keys of all events of an execution.
+pub fn all_events(id: &[u8]) -> KeyRange {
+    KeyRange::prefix(&hashed(Table::HISTORY, id, &[]))
+}
+
 /// The row key of the position of an execution.
 pub fn position(id: &[u8]) -> Vec<u8> {
     hashed(Table::POSITION, id, &[])
