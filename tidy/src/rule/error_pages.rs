@@ -1,4 +1,5 @@
-//! A code that somebody meets has a page that says what to do; a page about a code that is never given misleads.
+//! A code that somebody meets has a page that says what to do; a page about a code that is never given misleads. The
+//! codes that only the program itself prints share one page.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -15,11 +16,18 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("workflow/src/event/error.rs", "pub const CODES", "];"),
 ];
 
+/// Where the program's own errors are, and the page about their codes.
+const PROGRAM: &str = "node/src/";
+const PROGRAM_PAGE: &str = "docs/errors/command-line.md";
+
 /// Codes of the specification that no list has yet; their pages may stand already. What a list has does not need to
 /// stand here any more.
 const ANNOUNCED: &[&str] = &["SCHEDULE_NOT_FOUND"];
 
 static CODE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""([A-Z][A-Z0-9_]*)""#).ok());
+
+/// `#[error("FILE_NOT_FOUND: there is …")]`, the text perhaps on the next line.
+static PRINTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"#\[error\(\s*"([A-Z][A-Z_]+): "#).ok());
 
 /// Codes without a page, pages without a code, pages that the index does not name, lists that are not where they were.
 #[must_use]
@@ -43,6 +51,22 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
         if !index.contains(&format!("[{code}]({code}.md)")) && !index.contains(&format!("[`{code}`]({code}.md)")) {
             found.push(Finding::about(RULE, path, format!("{INDEX} does not list it")));
         }
+    }
+    found.extend(unexplained(tree));
+    found
+}
+
+/// Codes that the program prints and its page does not name.
+fn unexplained(tree: &Tree) -> Vec<Finding> {
+    let page = tree.text(PROGRAM_PAGE).unwrap_or_default();
+    let mut found = Vec::new();
+    for (path, text) in tree.files().filter(|(path, _)| path.starts_with(PROGRAM)) {
+        let hits = PRINTED.iter().flat_map(|pattern| pattern.captures_iter(text));
+        let unnamed =
+            hits.filter(|hit| !page.contains(&format!("`{}`", &hit[1])) && tree.text(&self::page(&hit[1])).is_none());
+        found.extend(
+            unnamed.map(|hit| Finding::about(RULE, path, format!("{PROGRAM_PAGE} says nothing of {}", &hit[1]))),
+        );
     }
     found
 }
@@ -98,7 +122,8 @@ mod tests {
             ("docs/errors/GONE.md", "# GONE\n"),
             ("docs/errors/TIMEOUT.md", "# TIMEOUT\n"),
             ("docs/errors/SCHEDULE_NOT_FOUND.md", "# SCHEDULE_NOT_FOUND\n"),
-            ("docs/errors/command-line.md", "# Of the command line\n"),
+            ("docs/errors/command-line.md", "# Of the command line\n`NO_FILE`"),
+            ("node/src/cli.rs", "#[error(\n    \"NO_FILE: there is no {0}\"\n)] #[error(\"GONE: it is gone\")]"),
         ]);
         assert_eq!(found, Vec::<String>::new());
     }
@@ -110,6 +135,7 @@ mod tests {
             ("workflow/src/event/error.rs", "moved elsewhere"),
             ("docs/errors/README.md", ""),
             ("docs/errors/OTHER.md", "# Another\n"),
+            ("node/src/cli.rs", "#[error(\"NO_FILE: there is no {0}\")]"),
         ]);
         let expected = [
             "workflow/src/event/error.rs: there is no code between `pub const CODES` and `];`",
@@ -117,6 +143,7 @@ mod tests {
             "docs/errors/OTHER.md: no list of codes has this one",
             "docs/errors/OTHER.md: its heading is not OTHER",
             "docs/errors/OTHER.md: docs/errors/README.md does not list it",
+            "node/src/cli.rs: docs/errors/command-line.md says nothing of NO_FILE",
         ];
         assert_eq!(found, expected);
     }
