@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,45 +29,46 @@ fn run(document: &Path, cases: &Path) -> (usize, Vec<String>) {
     (cases.len(), differences)
 }
 
-/// Runs the cases of every cases file in `dir`; the document of the same name lies in the first of `homes` that has it.
-fn run_all(dir: &Path, homes: &[PathBuf]) -> (usize, usize) {
-    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.to_string_lossy().ends_with(".test.yaml"));
-    files.sort();
+/// The files of a folder of `examples/` whose names end so.
+fn ending(folder: &Path, ending: &str) -> BTreeSet<PathBuf> {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.to_string_lossy().ends_with(ending)).collect()
+}
+
+/// Runs the cases beside every document of a folder of `examples/`: how many there were, and of how many documents.
+fn run_all(folder: &str) -> (usize, usize) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(folder);
+    let beside = ending(&folder, ".test.yaml");
+    let documents: BTreeSet<_> = ending(&folder, ".yaml").difference(&beside).cloned().collect();
+    let expected: BTreeSet<_> = documents.iter().map(|document| document.with_extension("test.yaml")).collect();
+    assert_eq!(beside, expected, "each document has its cases, and all cases have a document");
     let (mut count, mut all) = (0, Vec::new());
-    for file in &files {
-        let name = file.file_name().unwrap().to_string_lossy().replace(".test.yaml", ".yaml");
-        let document =
-            homes.iter().map(|home| home.join(&name)).find(|document| document.exists()).expect("a document");
-        let (cases, differences) = run(&document, file);
+    for document in &documents {
+        let (cases, differences) = run(document, &document.with_extension("test.yaml"));
         count += cases;
         all.extend(differences);
     }
-    println!("{count} cases of {} documents", files.len());
+    println!("{count} cases of {} documents", documents.len());
     assert!(all.is_empty(), "{} differences:\n{}", all.len(), all.join("\n"));
-    (count, files.len())
-}
-
-fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/language")
+    (count, documents.len())
 }
 
 #[test]
 fn the_first_workflow_does_what_its_page_says() {
-    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/first-workflow");
-    let ran = run_all(&home, std::slice::from_ref(&home));
-    assert_eq!(ran, (6, 1), "cases and documents");
+    assert_eq!(run_all("first-workflow"), (6, 1), "cases and documents");
 }
 
 #[test]
-fn every_kind_of_step_does_what_its_cases_say() {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let ran = run_all(&tests.join("cases"), &[tests.join("documents"), examples()]);
-    assert_eq!(ran, (58, 23), "cases and documents");
+fn every_example_of_the_language_does_what_its_cases_say() {
+    assert_eq!(run_all("language"), (134, 47), "cases and documents: none is lost");
 }
 
 #[test]
-fn the_examples_do_what_their_cases_say() {
-    let ran = run_all(&examples(), &[examples()]);
-    assert_eq!(ran, (76, 25), "cases and documents");
+fn every_example_of_the_guide_does_what_its_cases_say() {
+    assert_eq!(run_all("guide"), (97, 32), "cases and documents: none is lost");
+}
+
+#[test]
+fn every_recipe_does_what_its_cases_say() {
+    assert_eq!(run_all("recipes"), (59, 16), "cases and documents: none is lost");
 }

@@ -11,10 +11,10 @@ const SOURCES: [&str; 8] = [
     include_str!("../../../examples/language/charging-station.yaml"),
     include_str!("../../../examples/language/parked-delivery.yaml"),
     include_str!("../../../examples/language/expressions.yaml"),
-    include_str!("../../tests/documents/cluster-manager.yaml"),
-    include_str!("../../tests/documents/next-run.yaml"),
-    include_str!("../../tests/documents/answer-with-reminders.yaml"),
-    include_str!("../../tests/documents/poll-until-done.yaml"),
+    include_str!("../../../examples/language/cluster-manager.yaml"),
+    include_str!("../../../examples/language/next-run.yaml"),
+    include_str!("../../../examples/language/answer-with-reminders.yaml"),
+    include_str!("../../../examples/language/poll-until-done.yaml"),
 ];
 
 fn one(source: &str, format: Format) -> Compiled {
