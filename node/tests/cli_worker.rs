@@ -237,7 +237,13 @@ fn a_cancelled_task_gets_sigterm_and_then_sigkill() {
     }
     assert_eq!(notes.read(), "one\nterm\ntwo\n");
     while node.next("/v1/workers/heartbeat")["tokens"] != serde_json::json!([]) {}
-    assert!(node.fake.seen_at("/v1/tasks/").is_empty(), "nobody waits for what was cancelled");
+    // Who closes around it may wait for its worker, and need not wait for the next sign of life.
+    let said = node.fake.seen_at("/v1/tasks/fail");
+    let said: Vec<_> = said.iter().map(|seen| serde_json::from_str::<serde_json::Value>(&seen.body).unwrap()).collect();
+    let told = |said: &serde_json::Value| (said["token"].clone(), said["error_code"].clone(), said["unknown"].clone());
+    let stopped = |token: &str| (token.into(), "STOPPED".into(), true.into());
+    assert_eq!(said.iter().map(told).collect::<Vec<_>>(), [stopped("t1"), stopped("t2")]);
+    assert!(node.fake.seen_at("/v1/tasks/complete").is_empty());
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// The run is over.
-    #[error("the execution is finished")]
+    #[error("the execution is over or ends; look at its result, or start another one")]
     Finished,
     /// The input breaks the contract.
     #[error("the input breaks the contract: {}", listed(.0))]
@@ -313,6 +313,10 @@ impl Turn<'_> {
 
     pub(crate) fn definition(&self) -> &Definition {
         &self.run.definition
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.run.limits
     }
 
     pub(crate) fn emit(&mut self, event: impl Into<Event>) {

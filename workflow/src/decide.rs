@@ -71,11 +71,13 @@ pub struct Limits {
     pub history_events_max: u64,
     /// Most bytes, as [`Event::weight`] counts them.
     pub history_bytes_max: u64,
+    /// Longest output of a worker, bytes; at most [`PAYLOAD_BYTES_MAX`].
+    pub output_bytes_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { history_events_max: 1_000_000, history_bytes_max: 256 << 20 }
+        Self { history_events_max: 1_000_000, history_bytes_max: 256 << 20, output_bytes_max: PAYLOAD_BYTES_MAX }
     }
 }
 

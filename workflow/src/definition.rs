@@ -395,6 +395,17 @@ impl Definition {
     pub fn step_named(&self, id: &str) -> Option<&Step> {
         self.by_id.get(id).map(|index| self.step(*index))
     }
+
+    /// Whether the unit at `key` is one that waits for signals, and none that is around such: a fan-out, a loop.
+    #[must_use]
+    pub fn awaits(&self, key: &str) -> bool {
+        let segment = crate::key::last_segment(key);
+        self.step_named(segment.id).is_some_and(|step| {
+            matches!(step.kind, Kind::Await(_))
+                && step.for_each.is_some() == segment.element.is_some()
+                && step.repeat.is_some() == segment.iteration.is_some()
+        })
+    }
 }
 
 impl Step {

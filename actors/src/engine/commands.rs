@@ -109,7 +109,10 @@ fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Re
     let definition = run.definition();
     let Some(expression) = definition.queries.get(query) else {
         let declared: Vec<_> = definition.queries.keys().map(String::as_str).collect();
-        let message = format!("the workflow declares no query {query:?}; it has: {}", declared.join(", "));
+        let message = match declared.is_empty() {
+            true => format!("the workflow declares no query {query:?}, and no other"),
+            false => format!("the workflow declares no query {query:?}; it has: {}", declared.join(", ")),
+        };
         return Err(Error::new(Code::UnknownQuery, message));
     };
     let value = expression.evaluate(&BlockScope::root(run.facts(shard.context.group.now_ms())));

@@ -91,7 +91,9 @@ impl<E: Environment> Engine<E> {
     /// `NOT_FOUND`.
     pub async fn units(&self, id: &str, run: Option<u32>, prefix: &str, cursor: Option<&str>) -> Result<UnitPage> {
         let shard = self.read(id).await?;
-        Ok(read::units(&read::load(&shard.context.group, id, run, Some(Page { prefix, after: cursor }))?))
+        let mut seen = read::load(&shard.context.group, id, run, Some(Page { prefix, after: cursor }))?;
+        seen.definition = shard.context.definitions.by_hash(&seen.record.definition_hash)?;
+        Ok(read::units(&seen))
     }
 
     /// The input alone.
@@ -180,7 +182,8 @@ impl<E: Environment> Engine<E> {
 /// The state of a run with what only this node knows of it.
 fn shown<E: Environment>(shard: &Shard<E>, id: &str, run: Option<u32>) -> Result<ExecutionState> {
     let group = &shard.context.group;
-    let seen = read::load_for_show(group, id, run)?;
+    let mut seen = read::load_for_show(group, id, run)?;
+    seen.definition = shard.context.definitions.by_hash(&seen.record.definition_hash)?;
     let mut state = read::show(id, &seen, || read::units_total(group, id, seen.run))?;
     if let Some(message) = shard.context.broken.message(id).filter(|_| !seen.state.is_over()) {
         state.internal_error = Some(ErrorSummary { code: Code::Internal.as_str().to_owned(), message });

@@ -34,7 +34,7 @@ use crate::error::{Code, Error, Result};
 use crate::execution::{Reply, What};
 use crate::failure::{of_read, of_storage, outcome_unknown};
 use crate::found;
-use crate::shard::{Context, Dice, ShardMsg, shard_of};
+use crate::shard::{Context, ContextLimits, Dice, ShardMsg, shard_of};
 use crate::supervisor::{Shard, Supervisor};
 
 /// How an engine is tuned.
@@ -54,6 +54,8 @@ pub struct Settings {
     pub alive_bytes_max: usize,
     /// How many commands wait per shard before calls are refused with `OVERLOADED`.
     pub in_flight_max: usize,
+    /// Longest output of a worker, bytes: a longer one ends its attempt. At most 2 MiB.
+    pub output_bytes_max: usize,
     /// How long a call waits for a shard that has no leader.
     pub leader_timeout: Duration,
     /// How long what is over is kept where the document does not say. Counts for runs that end from now on.
@@ -74,6 +76,7 @@ impl Default for Settings {
             alive_max: 1_250,
             alive_bytes_max: 16 << 20,
             in_flight_max: 4_096,
+            output_bytes_max: workflow::decide::PAYLOAD_BYTES_MAX,
             leader_timeout: Duration::from_secs(5),
             retention: RETENTION,
             batch_rate: 200,
@@ -156,9 +159,12 @@ impl<E: Environment> Engine<E> {
         let count = founded.shards.len() as u16;
         let shard = |(number, group): (usize, orbit_raft::Group<E>)| {
             let (number, desk, definitions) = ((number as u16, count), desk.clone(), definitions.clone());
-            let (dice, retention_ms) = (settings.dice, millis(settings.retention));
-            let places = settings.in_flight_max;
-            let context = Context::new(number, group, desk, definitions, dice, retention_ms, places);
+            let limits = ContextLimits {
+                retention_ms: millis(settings.retention),
+                output_bytes_max: settings.output_bytes_max,
+                places: settings.in_flight_max,
+            };
+            let context = Context::new(number, group, desk, definitions, settings.dice, limits);
             Arc::new(Shard {
                 context: Arc::new(context),
                 actor: watch::Sender::new(None),

@@ -7,6 +7,7 @@ use workflow::command::{
     Cancel, Command, Complete, Expire, Expiry, Fail, Heartbeat, HeartbeatAnswer, OfferTaken, Pause, Redrive,
     ResultAnswer, Resume, Run, Start, TimeoutDue, TimerDue, Token, Uncertain,
 };
+use workflow::decide::Limits;
 use workflow::event::{Event, Recorded, UncertainReason};
 use workflow::key::Key;
 use workflow::state::{RowKind, RunStatus, Status};
@@ -290,12 +291,17 @@ impl<E: Environment> Life<E> {
         }
         let former = self.loaded.take();
         let (listed, attributes) = former.map_or((None, None), |former| (former.listed, former.attributes));
-        let next = Loaded::new(Run::new(definition, &*self.id), number, expected);
+        let next = Loaded::new(self.limited(Run::new(definition, &*self.id)), number, expected);
         self.loaded = Some(Loaded { listed, attributes, ..next });
         turn.effects.alive += 1;
         if let Err(error) = self.command(turn, command) {
             turn.broken = Some(error);
         }
+    }
+
+    /// With the limits of this node.
+    pub(super) fn limited(&self, run: Run) -> Run {
+        run.with_limits(Limits { output_bytes_max: self.context.output_bytes_max, ..Limits::default() })
     }
 
     /// Whether details of heartbeats wait for a commit.

@@ -32,7 +32,7 @@ impl<E: Environment> Life<E> {
         let definition = self.definition_of(position.run)?;
         let run = Run::asleep(definition, &*self.id, &rows, unfinished).map_err(of_storage)?;
         let run = run.ok_or_else(|| of_storage("the head of the run is missing"))?;
-        Ok(Some(Loaded::stored(run, rows, unfinished)))
+        Ok(Some(Loaded::stored(self.limited(run), rows, unfinished)))
     }
 
     /// A run that is not the newest.

@@ -39,7 +39,7 @@ impl<E: Environment> Life<E> {
 
     pub(super) fn begin(&mut self, start: &Start, origin: Origin, turn: &mut Turn) -> Result<Started> {
         let request = &start.request;
-        let run = Run::new(start.definition.clone(), &*self.id);
+        let run = self.limited(Run::new(start.definition.clone(), &*self.id));
         self.loaded = Some(Loaded::new(run, 1, Expected::Absent));
         let command = command::Start {
             priority: request.priority,

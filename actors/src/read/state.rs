@@ -8,6 +8,7 @@ use orbit_proto::engine::{RunRecord, Status as StoredStatus};
 use orbit_raft::disk::KeyRange;
 use orbit_raft::state_store::read::Reader;
 use orbit_raft::{Environment, Group};
+use workflow::definition::Definition;
 use workflow::key;
 use workflow::state::{Execution, ReadRows, RowKind, RunStatus, Status, Unit};
 use workflow::value::{Payload, Value};
@@ -37,6 +38,8 @@ pub(crate) struct Seen {
     pub(crate) run: u32,
     pub(crate) record: RunRecord,
     pub(crate) state: Execution,
+    /// By which it is known what an open unit is; where it is absent, waits look like what they are around.
+    pub(crate) definition: Option<Arc<Definition>>,
     /// There are further units.
     more: bool,
 }
@@ -119,7 +122,7 @@ pub(crate) fn load<E: Environment>(
     taken.map_err(of_storage)?;
     let state = asleep(rows)?;
     let record = table::decode("runs", &record).map_err(of_storage)?;
-    Ok(Seen { run, record, state, more })
+    Ok(Seen { run, record, state, definition: None, more })
 }
 
 fn asleep(rows: SomeRows) -> Result<Execution> {
@@ -239,17 +242,20 @@ pub(crate) fn units(seen: &Seen) -> UnitPage {
 
 fn unit_states(seen: &Seen) -> BTreeMap<String, UnitState> {
     let units = seen.state.units.iter();
-    units.map(|(key, unit)| (key.to_string(), unit_state(&seen.state, key, unit))).collect()
+    units.map(|(key, unit)| (key.to_string(), unit_state(seen, key, unit))).collect()
 }
 
-fn unit_state(state: &Execution, key: &str, unit: &Unit) -> UnitState {
+fn unit_state(seen: &Seen, key: &str, unit: &Unit) -> UnitState {
+    let state = &seen.state;
+    let awaits = unit.status == Status::Open && seen.definition.as_ref().is_some_and(|of| of.awaits(key));
     let dispatched = unit.status == Status::Dispatched;
     let hand_over = unit.token.and_then(|seq| state.hand_overs.get(&seq)).filter(|_| dispatched);
     UnitState {
-        status: unit_word(unit),
+        status: if awaits { "WAITING" } else { unit_word(unit) },
         attempt: unit.attempt,
         output: unit.output.clone(),
-        error: unit.error.clone(),
+        // One that an operator resolved keeps it, and it is no longer so.
+        error: unit.error.clone().filter(|_| unit.status != Status::Succeeded),
         redelivery: unit.redelivery,
         worker_id: hand_over.map(|hand_over| hand_over.worker_id.clone()),
         scheduled_at_ms: unit.work.is_some().then_some(unit.queued_at_ms).filter(|at| *at > 0),

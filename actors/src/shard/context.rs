@@ -36,6 +36,8 @@ pub(crate) struct Context<E: Environment> {
     /// There is another batch.
     pub(crate) batches: Notify,
     pub(crate) dice: Dice,
+    /// Longest output of a worker, bytes.
+    pub(crate) output_bytes_max: usize,
     /// How long what is over is kept where the document does not say, ms.
     pub(crate) retention_ms: u64,
     /// Places for commands that wait.
@@ -44,6 +46,17 @@ pub(crate) struct Context<E: Environment> {
     removed: AtomicU64,
     long: AtomicU64,
     awake: AtomicU64,
+}
+
+/// How much, how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ContextLimits {
+    /// How long what is over is kept where the document does not say, ms.
+    pub(crate) retention_ms: u64,
+    /// Longest output of a worker, bytes.
+    pub(crate) output_bytes_max: usize,
+    /// Commands that wait.
+    pub(crate) places: usize,
 }
 
 impl<E: Environment> fmt::Debug for Context<E> {
@@ -59,9 +72,9 @@ impl<E: Environment> Context<E> {
         desk: Desk,
         definitions: Definitions<E>,
         dice: Dice,
-        retention_ms: u64,
-        places: usize,
+        limits: ContextLimits,
     ) -> Self {
+        let ContextLimits { retention_ms, output_bytes_max, places } = limits;
         Self {
             shard,
             shards,
@@ -77,6 +90,7 @@ impl<E: Environment> Context<E> {
             batches: Notify::new(),
             dice,
             retention_ms,
+            output_bytes_max,
             places: Arc::new(Semaphore::new(places)),
             alive: AtomicI64::new(0),
             removed: AtomicU64::new(0),

@@ -22,8 +22,8 @@ mod sink;
 mod timers;
 mod waiters;
 
-pub(crate) use context::Context;
 pub use context::Dice;
+pub(crate) use context::{Context, ContextLimits};
 
 use crate::desk::ShardId;
 use crate::error::{Code, Error};

@@ -262,6 +262,7 @@ fn settings(config: &Config) -> engine::Settings {
         session_timeout: config.session_timeout,
         alive_max: config.alive_max,
         in_flight_max: config.in_flight_max,
+        output_bytes_max: config.payload_bytes_max,
         ..engine::Settings::default()
     }
 }

@@ -5,7 +5,6 @@
 
 use super::result::digest;
 use super::{Command, Refusal, ResultAnswer, Token, Turn};
-use crate::decide::PAYLOAD_BYTES_MAX;
 use crate::event::{ResultKind, StepSucceeded, TaskError};
 use crate::key::Key;
 use crate::state::{Unit, Work};
@@ -54,8 +53,9 @@ impl Turn<'_> {
     /// An output that breaks the contract or the limit ends the attempt; it may have happened all the same.
     fn refuse_output(&self, key: &Key, unit: &Unit, output: &Payload) -> Option<TaskError> {
         let Some(Work::Task(queue)) = &unit.work else { return None };
-        if output.len() > PAYLOAD_BYTES_MAX {
-            let message = format!("the output has {} bytes, at most {PAYLOAD_BYTES_MAX} are taken", output.len());
+        let most = self.limits().output_bytes_max;
+        if output.len() > most {
+            let message = format!("the output has {} bytes, at most {most} are taken", output.len());
             return Some(TaskError::permanent("PAYLOAD_TOO_LARGE", message));
         }
         let contract = self.definition().tasks.get(&queue.task)?.output.as_ref()?;

@@ -60,6 +60,14 @@ struct Fail<'a> {
     unknown: bool,
 }
 
+/// What is stopped may wait for its worker to say so before it undoes what may have happened (language L6); where nobody
+/// waits any more, the answer says that it does not count.
+fn stopped(token: &str) -> Call {
+    let (error_code, error_message) = ("STOPPED", "the command was stopped because the node asked for it");
+    let request = Fail { token, error_code, error_message, retryable: false, unknown: true };
+    Call::post(["v1", "tasks", "fail"], Harm::None).json(&request)
+}
+
 impl Work {
     pub(super) fn new(exec: &Exec, client: Client, session: Arc<Session>, held: Arc<Held>, say: Say) -> Self {
         Self(Arc::new(Inner {
@@ -158,8 +166,12 @@ impl Work {
                 let call = Call::post(["v1", "tasks", "fail"], Harm::None).json(&request);
                 (format!("failed with {code}"), self.report(&call).await)
             }
-            // Nobody waits for it: the token is no longer live, or this worker ends.
-            Outcome::Stopped => ("was stopped".to_owned(), None),
+            // Another hand-over follows: this one is not reported.
+            Outcome::Stopped if self.0.held.is_ending() => ("was stopped".to_owned(), None),
+            Outcome::Stopped => {
+                self.report(&stopped(&task.token)).await;
+                ("was stopped".to_owned(), None)
+            }
         };
         self.0.held.remove(&task.token);
         drop(slot);
