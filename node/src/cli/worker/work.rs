@@ -60,8 +60,8 @@ struct Fail<'a> {
     unknown: bool,
 }
 
-/// What is stopped may wait for its worker to say so before it undoes what may have happened (language L6); where nobody
-/// waits any more, the answer says that it does not count.
+/// What is stopped may wait for its worker to say so before it undoes what may have happened (language L6); where
+/// nobody waits any more, the answer says that it does not count.
 fn stopped(token: &str) -> Call {
     let (error_code, error_message) = ("STOPPED", "the command was stopped because the node asked for it");
     let request = Fail { token, error_code, error_message, retryable: false, unknown: true };
