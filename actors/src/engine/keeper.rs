@@ -9,9 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use orbit_proto::engine::{ExpiryRow, ListRow, RunRecord, SignalRecord};
 use orbit_proto::store::{Precondition, RowEquals, precondition::Check};
+use orbit_raft::disk::KeyRange;
 use orbit_raft::state_store::PartOutcome;
 use orbit_raft::state_store::read::Reader;
 use orbit_raft::{Environment, Part, Write};
+use tokio::time::Instant;
 
 use super::Shard;
 use crate::error::{Code, Error, Result};
@@ -30,6 +32,11 @@ const AT_ONCE: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often a shard on which nothing is due is looked at.
 const IDLE: Duration = Duration::from_secs(1);
+/// How often everything that is due is looked at from the beginning.
+const ALL_AGAIN: Duration = Duration::from_secs(600);
+/// A row may be committed so much later than the moment that it was decided at, ms; a later one waits until all is
+/// looked at again.
+const LATE_MS: u64 = 5_000;
 /// So many executions get their rows at a time.
 const INDEXED_AT_ONCE: usize = 100;
 /// What applying does not look at: it tells a reader of a log whose part it is.
@@ -53,16 +60,22 @@ async fn keep<E: Environment>(shard: &Arc<Shard<E>>) {
         tracing::warn!(shard = shard.context.shard, %error, "the rows of lists are not made yet; trying again");
         tokio::time::sleep(IDLE).await;
     }
-    // What could not be removed is passed by, and met again in the next round.
-    let mut after: Option<Bytes> = None;
+    // Rows that were removed lie in the way of a scan for a while, so it begins near where the last one ended; what could
+    // not be removed is passed by, and met again when all is looked at once more.
+    let (mut from, mut all_at) = (expiry::due(0).from, Instant::now() + ALL_AGAIN);
     loop {
-        let pause = match round(shard, after.as_ref()).await {
+        let now_ms = shard.context.group.now_ms();
+        let pause = match round(shard, &from, now_ms).await {
             Ok(Some(last)) => {
-                after = Some(last);
+                from = [&last[..], &[0]].concat();
                 PAUSE
             }
+            Ok(None) if Instant::now() >= all_at => {
+                (from, all_at) = (expiry::due(0).from, Instant::now() + ALL_AGAIN);
+                IDLE
+            }
             Ok(None) => {
-                after = None;
+                from = expiry::due(now_ms.saturating_sub(LATE_MS)).to;
                 IDLE
             }
             Err(error) => {
@@ -74,13 +87,10 @@ async fn keep<E: Environment>(shard: &Arc<Shard<E>>) {
     }
 }
 
-/// Removes some of what is due behind a key; returns the last key it looked at if there may be more.
-async fn round<E: Environment>(shard: &Arc<Shard<E>>, after: Option<&Bytes>) -> Result<Option<Bytes>> {
+/// Removes some of what is due from a key on; returns the last key it looked at if there may be more.
+async fn round<E: Environment>(shard: &Arc<Shard<E>>, from: &[u8], now_ms: u64) -> Result<Option<Bytes>> {
     let group = &shard.context.group;
-    let mut range = expiry::due(group.now_ms());
-    if let Some(after) = after {
-        range.from = [&after[..], &[0]].concat();
-    }
+    let range = KeyRange { from: from.to_vec(), ..expiry::due(now_ms) };
     if range.from >= range.to {
         return Ok(None);
     }
