@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use orbit_node::server::{Exposure, Server};
-use serde_json::Value;
 use serde_json::value::RawValue;
-use stories::{OVER, Worker, ends, get, order, play, start};
+use serde_json::{Value, json};
+use stories::{OVER, Worker, ends, get, order, play, post, signal, start};
 use support::{Ask, Node, PATIENCE, config};
 use tempfile::TempDir;
 
@@ -76,7 +76,11 @@ async fn every_store_that_a_release_left_is_opened_and_goes_on() {
         copy(&version.join("store"), &dir.path().join("data"));
         let node = open(dir).await;
         finds_what_was_there(&node, &version).await;
-        goes_on(&node).await;
+        let is_since_0_2 = version.file_name().unwrap() != "0.1.0";
+        if is_since_0_2 {
+            goes_on_since_0_2(&node).await;
+        }
+        goes_on(&node, is_since_0_2).await;
         assert_eq!(node.server.index_faults().unwrap(), Vec::<String>::new(), "{}", version.display());
         node.server.stop().await.unwrap();
     }
@@ -106,19 +110,40 @@ async fn finds_what_was_there(node: &Node, version: &Path) {
     }
 }
 
-async fn goes_on(node: &Node) {
+/// Names of signals are known, executions are found by their attributes, what an operator left is taken up.
+async fn goes_on_since_0_2(node: &Node) {
+    let again = signal(node, "box-b", 2).await;
+    let history = get(node, "/v1/executions/box-b/history").await;
+    let of_name = |event: &&Value| event["type"] == "SignalReceived" && event["dedup_id"] == "n2";
+    let received: Vec<_> = history["events"].as_array().unwrap().iter().filter(of_name).collect();
+    assert_eq!((received.len(), &again["seq"]), (1, &received[0]["seq"]), "{again}");
+    let found = get(node, "/v1/executions?attr.customer=b").await;
+    assert_eq!(found["executions"][0]["execution_id"], "family-midway", "{found}");
+    assert_eq!(get(node, "/v1/executions/box-paused").await["status"], "PAUSED");
+    post(node, "/v1/executions/box-paused/resume", &json!({})).await;
+    let parked = get(node, "/v1/executions?attention=true").await;
+    assert_eq!(parked["executions"][0]["execution_id"], "box-parked", "{parked}");
+    post(node, "/v1/executions/box-parked/redrive", &json!({"action": "resolve", "output": 1})).await;
+    // `family-midway` adds the third.
+    assert_eq!(get(node, "/v1/executions/box-b/queries/sum").await["value"], 0);
+}
+
+async fn goes_on(node: &Node, is_since_0_2: bool) {
     let worker = Worker::register(node).await;
     // The same start again: it is there already. Its definition is there for new ones too.
     let again = start(node, "order", "order-done", order("done")).await;
     assert_eq!(again["created"], false, "{again}");
     start(node, "order", "order-new", order("new")).await;
-    tokio::time::timeout(UNTIL_ALL_END, all_end(node, &worker)).await.expect("all that is to end ends");
+    tokio::time::timeout(UNTIL_ALL_END, all_end(node, &worker, is_since_0_2)).await.expect("all that is to end ends");
     let long = get(node, "/v1/executions/nap-long").await;
     assert_eq!((&long["status"], &long["waiting_for"][0]), (&"RUNNING".into(), &"nap WAITING".into()));
 }
 
-async fn all_end(node: &Node, worker: &Worker) {
+async fn all_end(node: &Node, worker: &Worker, is_since_0_2: bool) {
     let mut waited_for: Vec<_> = ends().into_iter().chain([("order-new", "COMPLETED")]).collect();
+    if is_since_0_2 {
+        waited_for.extend(stories::ends_since_0_2());
+    }
     while !waited_for.is_empty() {
         worker.finish(node).await;
         let mut left = Vec::new();
@@ -180,4 +205,9 @@ async fn a_release_leaves_what_it_made() {
     let Node { server, dir } = open(dir).await;
     server.stop().await.unwrap();
     copy(&dir.path().join("data"), &target.join("store"));
+    // What was left is what a later version finds.
+    let node = open(dir).await;
+    goes_on_since_0_2(&node).await;
+    goes_on(&node, true).await;
+    node.server.stop().await.unwrap();
 }

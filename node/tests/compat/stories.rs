@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use crate::support::{Ask, Node};
 
 /// The documents, by name.
-pub const DOCUMENTS: [(&str, &str); 4] = [
+pub const DOCUMENTS: [(&str, &str); 5] = [
     ("order", include_str!("documents/order.yaml")),
     ("nap", include_str!("documents/nap.yaml")),
     ("rounds", include_str!("documents/rounds.yaml")),
     ("tour", include_str!("documents/tour.yaml")),
+    ("family", include_str!("documents/family.yaml")),
 ];
 
 const DAY_MS: u64 = 86_400_000;
@@ -93,6 +94,33 @@ pub async fn play(node: &Node) {
     start(node, "nap", "nap-long", json!({"for_ms": 3_650 * DAY_MS})).await;
     start(node, "nap", "nap-due", json!({"for_ms": 20_000})).await;
     start(node, "order", "order-queued", order("queued")).await;
+    since_0_2(node, &worker).await;
+}
+
+/// Children, signals and their names, attributes, an operator's work: some of it over, some in the middle.
+async fn since_0_2(node: &Node, worker: &Worker) {
+    for id in ["box-a", "box-b", "box-paused", "box-parked"] {
+        start(node, "box", id, json!({})).await;
+    }
+    for id in ["box-parked", "box-paused"] {
+        for n in 1..=3 {
+            signal(node, id, n).await;
+        }
+    }
+    signal(node, "box-b", 1).await;
+    signal(node, "box-b", 2).await;
+    post(node, "/v1/executions/box-paused/pause", &json!({})).await;
+    start(node, "family", "family-done", json!({"customer": "a", "count": 3})).await;
+    worker.work(node, story).await;
+    start(node, "family", "family-midway", json!({"customer": "b", "count": 4})).await;
+    start(node, "family", "family-stopped", json!({"customer": "none", "count": 2})).await;
+    worker.work(node, story).await;
+    post(node, "/v1/executions/family-stopped/cancel", &json!({"reason": "in the middle"})).await;
+}
+
+/// A signal whose name says which it is.
+pub async fn signal(node: &Node, id: &str, n: u64) -> Value {
+    post(node, &format!("/v1/executions/{id}/signals/add?dedup_id=n{n}"), &json!({"n": n})).await
 }
 
 /// The input of an order.
@@ -106,6 +134,8 @@ fn story(execution: &str, task: &str, step: &str) -> Act {
         ("order-retry", "charge") => Act::Fail,
         ("order-cancelled", "charge") | ("order-midway", "reserve") if step != "reserve[0]" => Act::Hold,
         ("order-undoing", "release") if step.ends_with("[0]") => Act::Hold,
+        ("box-parked", "op") => Act::Refuse("NOT_TODAY"),
+        (id, "op") if id.starts_with("family-midway.parts.2") || id.starts_with("family-stopped") => Act::Hold,
         _ => Act::Complete,
     }
 }
@@ -123,6 +153,21 @@ pub fn ends() -> BTreeMap<&'static str, &'static str> {
         ("rounds-done", "COMPLETED"),
         ("tour-done", "COMPLETED"),
         ("nap-due", "COMPLETED"),
+    ]
+    .into()
+}
+
+/// … and those that came with 0.2.0, after what [`crate::goes_on_since_0_2`] does.
+pub fn ends_since_0_2() -> BTreeMap<&'static str, &'static str> {
+    [
+        ("family-done", "COMPLETED"),
+        ("family-midway", "COMPLETED"),
+        ("family-midway.parts.3", "COMPLETED"),
+        ("family-stopped", "CANCELLED"),
+        ("family-stopped.parts.0", "CANCELLED"),
+        ("box-b", "COMPLETED"),
+        ("box-paused", "COMPLETED"),
+        ("box-parked", "COMPLETED"),
     ]
     .into()
 }
