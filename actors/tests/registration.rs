@@ -93,10 +93,10 @@ async fn a_next_run_keeps_its_id_and_the_definition_that_it_began_with() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path(), settings(1)).await;
     let laps = |version: &str, last: &str| {
+        let again = r#"when: input.n < 2, continue_as_new: {input: {n: "${input.n + 1}"}}"#;
         format!(
-            "name: laps\nversion: {version}\ntasks: {{work: {{version: 1.0.0}}}}\nsteps:\n  - {{id: lap, task: work}}\n  \
-             - {{id: again, after: [lap], when: input.n < 2, continue_as_new: {{input: {{n: \"${{input.n + 1}}\"}}}}}}\n\
-             result: {last}\n"
+            "name: laps\nversion: {version}\ntasks: {{work: {{version: 1.0.0}}}}\nsteps:\n  \
+             - {{id: lap, task: work}}\n  - {{id: again, after: [lap], {again}}}\nresult: {last}\n"
         )
     };
     deploy(&node, &laps("1.0.0", "old")).await;

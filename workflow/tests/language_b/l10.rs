@@ -242,7 +242,7 @@ fn single_elements_and_iterations_are_moved_by_key() {
     }
 }
 
-/// A run that is a child and was begun by a schedule, with something to undo, a time-out, and a signal that nobody took.
+/// A run that is a child and was begun by a schedule, with an undo, a time-out, and a signal that nobody took.
 fn continued() -> Play {
     let steps = "
 timeout: 1h
@@ -252,7 +252,8 @@ steps:
   - {id: wait, await: {signal: go}}
   - {id: again, after: [a, wait], continue_as_new: {input: {n: 2}}}";
     let parent = Parent { execution_id: "p".into(), created_at_ms: 5, run: 3, step: Key::from("kid"), attempt: 2 };
-    let start = Start { parent: Some(parent), schedule: Some(("nightly".into(), 7)), ..Start::with_input(json("{}")) };
+    let schedule = Some(("nightly".into(), 7));
+    let start = Start { parent: Some(parent), schedule, ..Start::with_input(json("{}")) };
     let mut play = Play::begin(steps, start);
     let token = play.hand_over("a");
     play.tell(Heartbeat { token: &token, details: Some(json("{\"at\": 1}")) }).unwrap();

@@ -102,6 +102,12 @@ impl Constructs {
         self.met.get(&(construct, moment)).copied().unwrap_or(0)
     }
 
+    /// Each construct and its events.
+    #[allow(dead_code, reason = "the differential test asks")]
+    pub fn events(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        CONSTRUCTS.iter().map(|(construct, _)| (*construct, self.times(construct, Moment::Happens)))
+    }
+
     pub fn add(&mut self, other: &Self) {
         for (cell, times) in &other.met {
             *self.met.entry(*cell).or_default() += times;
