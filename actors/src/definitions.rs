@@ -134,7 +134,8 @@ impl<E: Environment> Definitions<E> {
     fn latest(&self, name: &str) -> Result<Option<String>> {
         let versions =
             self.registered(Some(name))?.into_iter().filter_map(|(_, version)| version.parse::<Version>().ok());
-        Ok(versions.max().map(|version| version.to_string()))
+        // A pre-release only where there is no release (L1).
+        Ok(versions.max_by_key(|version| (version.pre.is_empty(), version.clone())).map(|version| version.to_string()))
     }
 
     /// Names and versions of all definitions, or of one name. Documents are not read.

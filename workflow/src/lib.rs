@@ -28,5 +28,6 @@ pub mod document;
 pub mod event;
 pub mod expression;
 pub mod key;
+mod plant;
 pub mod state;
 pub mod value;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Compensation, Event, Parent, Recorded, Seq, TaskError};
 use crate::key::{self, Key};
+use crate::plant::{Plant, planted};
 use crate::value::Payload;
 
 mod check;
@@ -269,7 +270,8 @@ impl Execution {
 
     /// Appends one event.
     pub fn append(&mut self, timestamp_ms: u64, event: Event) -> Recorded {
-        let recorded = Recorded { seq: self.head.seq + 1, timestamp_ms, event };
+        let left_out = planted(Plant::HistoryGap) && matches!(event, Event::RetryScheduled(_));
+        let recorded = Recorded { seq: self.head.seq + 1 + Seq::from(left_out), timestamp_ms, event };
         self.evolve(&recorded);
         recorded
     }

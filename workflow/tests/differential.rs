@@ -26,8 +26,20 @@ use workflow::value::{Payload, Value};
 mod history;
 mod shelf;
 
-/// A short form: `make long PART=differential` runs many more.
-const SEEDS: std::ops::Range<u32> = 0..1_500;
+#[allow(dead_code, reason = "each suite asks for a part of it")]
+mod properties {
+    pub mod constructs;
+    pub mod outline;
+}
+
+use properties::constructs::Constructs;
+use properties::outline::Outline;
+
+/// A short form: `make long PART=differential` runs many more. On two free cores it takes two minutes.
+const SEEDS: std::ops::Range<u32> = 0..4_000;
+
+/// How often each construct that the model's documents have must have occurred in the short form.
+const ENOUGH: u64 = 20;
 const WORKERS: u32 = 2;
 
 #[test]
@@ -52,11 +64,18 @@ fn the_second_implementation_writes_the_same_events() {
     if let Some(path) = std::env::var_os("ORBIT_FIGURES") {
         let figures = serde_json::json!({
             "seeds": format!("{}..{}", seeds.start, seeds.end),
-            "figures": {"events": table.events, "runs": table.runs, "occurred": table.occurred},
+            "figures": {
+                "events": table.events, "runs": table.runs, "occurred": table.occurred,
+                "constructs": table.constructs.events().collect::<BTreeMap<_, _>>(),
+            },
         });
         std::fs::write(path, figures.to_string()).unwrap();
     }
     assert!(table.events > 40 * seeds.len() as u64, "too little happened to be a test: {table}");
+    if seeds.len() >= SEEDS.len() {
+        let rare: Vec<_> = table.constructs.events().filter(|(_, events)| *events < ENOUGH).collect();
+        assert!(rare.is_empty(), "constructs that occur too rarely: {rare:?}");
+    }
 }
 
 /// What occurred, how often.
@@ -65,6 +84,7 @@ struct Table {
     events: u64,
     runs: u64,
     occurred: BTreeMap<String, u64>,
+    constructs: Constructs,
 }
 
 impl Table {
@@ -74,6 +94,7 @@ impl Table {
         for (what, count) in other.occurred {
             *self.occurred.entry(what).or_default() += count;
         }
+        self.constructs.add(&other.constructs);
     }
 
     fn count(&mut self, what: impl Into<String>) {
@@ -86,6 +107,10 @@ impl std::fmt::Display for Table {
         writeln!(f, "{} events of {} runs are the same", self.events, self.runs)?;
         for (what, count) in &self.occurred {
             writeln!(f, "{count:>9} {what}")?;
+        }
+        writeln!(f, "events by construct")?;
+        for (construct, events) in self.constructs.events() {
+            writeln!(f, "{events:>9} {construct}")?;
         }
         Ok(())
     }
@@ -124,7 +149,7 @@ fn start_emitting(seeds: &std::ops::Range<u32>, first: u32, dir: &Path) -> Child
     let count = seeds.end.saturating_sub(first).min(PIECE);
     Process::new("python3")
         .arg(model().join("fuzz.py"))
-        .args(["--emit", &count.to_string(), &first.to_string()])
+        .args(["--emit-only", &count.to_string(), &first.to_string()])
         .arg(dir)
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -132,7 +157,7 @@ fn start_emitting(seeds: &std::ops::Range<u32>, first: u32, dir: &Path) -> Child
 }
 
 fn compare_file(seed: u32, text: &str, table: &mut Table) {
-    let mut definitions = HashMap::new();
+    let (mut definitions, mut outlines) = (HashMap::new(), HashMap::new());
     let mut runs: HashMap<(String, u64), Replayed> = HashMap::new();
     for line in text.lines() {
         let line: Json = serde_json::from_str(line).unwrap();
@@ -141,6 +166,7 @@ fn compare_file(seed: u32, text: &str, table: &mut Table) {
                 table.count("document left out");
                 return;
             };
+            outlines.insert(definition.name.clone(), Outline::of(document));
             definitions.insert(definition.name.clone(), Arc::new(definition));
             continue;
         }
@@ -154,6 +180,8 @@ fn compare_file(seed: u32, text: &str, table: &mut Table) {
     }
     for run in runs.values() {
         table.runs += 1;
+        let outline = &outlines[&run.run.definition().name];
+        run.history.iter().for_each(|recorded| table.constructs.note(outline, &recorded.event));
         // Walking over everything at each event is slow; a part of the runs is enough to see a forgotten edge.
         if seed.is_multiple_of(4) {
             run.check();

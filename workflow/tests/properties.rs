@@ -8,17 +8,21 @@
 #![allow(clippy::disallowed_methods, reason = "the test itself decides on how many threads its cases run")]
 
 mod history;
+mod shelf;
 
 mod properties {
     pub mod after;
+    pub mod constructs;
     pub mod coverage;
     pub mod document;
     pub mod orders;
     pub mod outline;
     pub mod parts;
+    pub mod signals;
     pub mod tamper;
     pub mod tape;
     pub mod template;
+    pub mod themes;
     pub mod undo;
     pub mod watch;
     pub mod world;
@@ -27,11 +31,15 @@ mod properties {
 use properties::coverage::Coverage;
 use properties::tape::{self, Tape};
 use properties::template::{self, Aim};
+use properties::themes::{self, Theme};
 use properties::world::{ID, Order, World, payload};
 use properties::{document, parts, tamper};
 
 /// Cases where nothing is said; enough to fill the coverage table.
 const RUNS: u64 = 2_000;
+
+/// Cases that are aimed at one construct each; enough to fill the table of constructs.
+const THEME_RUNS: u64 = 2_500;
 
 const WORKERS: u64 = 2;
 
@@ -44,21 +52,8 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn whatever_comes_in_whatever_order_the_invariants_hold() {
-    let runs = number("ORBIT_PROPERTY_RUNS").unwrap_or(RUNS);
-    let seeds = match number("ORBIT_PROPERTY_SEED") {
-        Some(seed) => vec![seed],
-        None => FAILED_ONCE.iter().copied().chain(0..runs).collect(),
-    };
-    let workers: Vec<_> = (0..WORKERS)
-        .map(|worker| {
-            let mine: Vec<u64> = seeds.iter().copied().filter(|seed| seed % WORKERS == worker).collect();
-            std::thread::spawn(move || run_all(&mine))
-        })
-        .collect();
-    let mut coverage = Coverage::default();
-    for worker in workers {
-        coverage.add(&worker.join().expect("a case failed"));
-    }
+    let seeds = seeds(FAILED_ONCE, RUNS);
+    let coverage = run_side_by_side(&seeds, "whatever", case);
     println!("{coverage}");
     if seeds.len() as u64 >= RUNS {
         let missing = coverage.missing();
@@ -66,7 +61,42 @@ fn whatever_comes_in_whatever_order_the_invariants_hold() {
     }
 }
 
-fn run_all(seeds: &[u64]) -> Coverage {
+#[test]
+fn every_construct_lives_through_crashes() {
+    let seeds = seeds(&[], THEME_RUNS);
+    let coverage = run_side_by_side(&seeds, "every_construct", themed_case);
+    println!("{}", coverage.constructs);
+    coverage.counts.iter().for_each(|(what, count)| println!("{count:>9} {what}"));
+    if seeds.len() as u64 >= THEME_RUNS {
+        let missing = coverage.constructs.missing();
+        assert!(missing.is_empty(), "{} constructs occur too rarely: {missing:#?}", missing.len());
+    }
+}
+
+fn seeds(failed_once: &[u64], usual: u64) -> Vec<u64> {
+    match number("ORBIT_PROPERTY_SEED") {
+        Some(seed) => vec![seed],
+        None => failed_once.iter().copied().chain(0..number("ORBIT_PROPERTY_RUNS").unwrap_or(usual)).collect(),
+    }
+}
+
+type Case = fn(u64, Tape) -> Result<Coverage, String>;
+
+fn run_side_by_side(seeds: &[u64], test: &'static str, case: Case) -> Coverage {
+    let workers: Vec<_> = (0..WORKERS)
+        .map(|worker| {
+            let mine: Vec<u64> = seeds.iter().copied().filter(|seed| seed % WORKERS == worker).collect();
+            std::thread::spawn(move || run_all(&mine, test, case))
+        })
+        .collect();
+    let mut coverage = Coverage::default();
+    for worker in workers {
+        coverage.add(&worker.join().expect("a case failed"));
+    }
+    coverage
+}
+
+fn run_all(seeds: &[u64], test: &str, case: Case) -> Coverage {
     let mut coverage = Coverage::default();
     for seed in seeds {
         let covered = std::cell::RefCell::new(Coverage::default());
@@ -77,7 +107,7 @@ fn run_all(seeds: &[u64]) -> Coverage {
         });
         if let Err(failure) = result {
             panic!(
-                "{failure}\n  again: ORBIT_PROPERTY_SEED={seed} cargo test -p orbit-workflow --test properties whatever"
+                "{failure}\n  again: ORBIT_PROPERTY_SEED={seed} cargo test -p orbit-workflow --test properties {test}"
             );
         }
         coverage.add(&covered.into_inner());
@@ -98,8 +128,24 @@ fn case(seed: u64, mut tape: Tape) -> Result<Coverage, String> {
         Some(aim) => template::document(&mut tape, aim),
         None => document::random(&mut tape),
     };
-    let mut world = World::new(&document);
-    let done = drive(&mut world, &mut tape, aim);
+    lived(seed, &document, |world| drive(world, &mut tape, aim))
+}
+
+/// One construct of the language, and what it lives by.
+fn themed_case(seed: u64, mut tape: Tape) -> Result<Coverage, String> {
+    let theme = Theme::of(seed);
+    let document = themes::document(&mut tape, theme);
+    lived(seed, &document, |world| world.live_through(&mut tape, theme))
+}
+
+/// Lets a run live as `drive` says, and checks what is left.
+fn lived(
+    seed: u64,
+    document: &serde_json::Value,
+    drive: impl FnOnce(&mut World) -> Result<(), String>,
+) -> Result<Coverage, String> {
+    let mut world = World::new(document);
+    let done = drive(&mut world);
     let checked = done.and_then(|()| world.is_read_again()).and_then(|()| {
         world.watch.end();
         let faults = world.watch.take_faults();

@@ -3,6 +3,7 @@
 use super::{Command, Refusal, Token, Turn};
 use crate::event::StepDispatched;
 use crate::key::Key;
+use crate::plant::{Plant, planted};
 use crate::state::Status;
 
 /// A slot of a worker takes a ready unit.
@@ -23,7 +24,9 @@ impl Command for OfferTaken<'_> {
 
     fn decide(self, turn: &mut Turn<'_>) -> Result<Token, Refusal> {
         let state = turn.state();
-        let ready = state.unit(self.unit).filter(|unit| unit.status == Status::Scheduled && unit.is_task());
+        let is_free =
+            |status| status == Status::Scheduled || planted(Plant::SecondToken) && status == Status::Dispatched;
+        let ready = state.unit(self.unit).filter(|unit| is_free(unit.status) && unit.is_task());
         let Some(unit) = ready else { return Err(Refusal::NotReady) };
         if state.head.paused || state.is_over() || state.closing(self.unit).is_some() {
             return Err(Refusal::NotReady);

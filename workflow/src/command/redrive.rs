@@ -4,6 +4,7 @@
 use super::{Command, Refusal, Turn};
 use crate::event::{RedriveAction, WorkflowRedriven};
 use crate::key::{self, COMPENSATE, Key, ROOT};
+use crate::plant::{Plant, planted};
 use crate::state::{Execution, RunStatus, Status};
 use crate::value::Payload;
 
@@ -110,7 +111,8 @@ fn reopened(state: &Execution, top: &str) -> Vec<Key> {
             continue;
         }
         let stays = match unit.status {
-            Status::Succeeded | Status::Skipped => true,
+            Status::Succeeded => !planted(Plant::RedriveSucceeded),
+            Status::Skipped => true,
             Status::Failed => unit.handled,
             Status::Suspended => &*key != top,
             _ => false,

@@ -16,6 +16,7 @@ use super::events::timer;
 use super::{Facts, Outcome, Role, Walk, Walked, next};
 use crate::event::{Seq, StepAttemptUncertain, StepCancelled, UncertainReason};
 use crate::key::{self, GRACE, Key, ROOT};
+use crate::plant::{Plant, planted};
 use crate::state::{Execution, Work};
 
 /// How long in-flight work may still answer where nothing is written, ms.
@@ -127,7 +128,7 @@ impl Walk<'_> {
 
     fn stop_unit(&self, top: &str, key: &Key) -> Walked<Stop> {
         let Some(unit) = self.unit(key).filter(|unit| !unit.is_resolved()) else { return Ok(Stop::Gone) };
-        if unit.is_in_flight() && matches!(unit.work, Some(Work::Child(_))) {
+        if unit.is_in_flight() && matches!(unit.work, Some(Work::Child(_))) && !planted(Plant::OrphanChild) {
             // Cancelled by the runtime, and waited for: no orphan, ever.
             return Ok(Stop::Waiting);
         }

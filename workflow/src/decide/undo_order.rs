@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 
 use super::Facts;
+use crate::event::Seq;
 use crate::key::{self, Key};
+use crate::plant::{Plant, planted};
 use crate::state::Status;
 
 impl Facts<'_> {
@@ -14,7 +16,10 @@ impl Facts<'_> {
         order.sort_by_key(|(key, is_block)| {
             let unit = self.unit(key).or_else(|| self.unit(key::unit_of(key)));
             match unit {
-                Some(unit) if !is_block && unit.status == Status::Succeeded => (1, Reverse(unit.done.unwrap_or(0))),
+                Some(unit) if !is_block && unit.status == Status::Succeeded => {
+                    let done = unit.done.unwrap_or(0);
+                    (1, Reverse(if planted(Plant::CompensationOrder) { Seq::MAX - done } else { done }))
+                }
                 Some(unit) => (0, Reverse(unit.since)),
                 None => (0, Reverse(0)),
             }

@@ -16,6 +16,7 @@ use super::{Facts, Role};
 use crate::definition::{Await, Kind};
 use crate::event::{Event, Recorded, Seq};
 use crate::key::Key;
+use crate::plant::{Plant, planted};
 use crate::state::{Signal, Status};
 
 /// What is known of open waits and of signals that nobody took.
@@ -238,6 +239,7 @@ impl Waiting {
         let waits = self.waits(facts);
         waits.looked.insert(key.clone());
         let Some(since) = waits.since.get(key).copied() else { return };
+        let seq = if planted(Plant::LostSignal) { seq.max(since) } else { seq };
         waits.pending.remove(&since);
         let Some(wait) = facts.wait_at(key).filter(|_| !facts.is_stopped(key)) else { return };
         if facts.state.head.unconsumed_signals == 0 {

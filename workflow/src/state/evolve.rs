@@ -5,6 +5,7 @@ use crate::event::{
     CompensationStarted, Event, Recorded, Seq, StepFanOut, StepScheduled, TaskError, UncertainReason, WorkflowCreated,
 };
 use crate::key::{self, COMPENSATE, DEADLINE, GRACE, Key};
+use crate::plant::{Plant, planted};
 use crate::value::Payload;
 
 /// Where and when the event stands that is being applied.
@@ -232,6 +233,9 @@ impl Execution {
             unit.finished_at_ms = Some(at.now_ms);
             unit.token = None;
         });
+        if planted(Plant::TimerAfterCancel) && status == Status::Cancelled {
+            return;
+        }
         self.stop_timer(key);
         self.stop_timer(&format!("{DEADLINE}{key}", key = &**key));
         self.stop_timer(&format!("{GRACE}{key}", key = &**key));

@@ -273,3 +273,23 @@ steps:
         &format!("{mocks}, expect: {{status: completed, calls: {{t: 1}}, {codes}, excludes: [RetryScheduled]}}"),
     );
 }
+
+/// Which class an HTTP error belongs to is the adapter's to say (L13); what it says is kept to.
+#[test]
+fn what_a_built_in_says_of_its_failure_decides_whether_it_is_tried_again() {
+    let body = "steps: [{id: x, task: orbit.http.request, input: {method: GET, url: 'http://example.com/'}}]\n";
+    for (code, retryable) in [
+        ("HTTP_ERROR", true),
+        ("HTTP_ERROR", false),
+        ("HTTP_UNREACHABLE", true),
+        ("INTERNAL", true),
+        ("ADAPTER_DISABLED", false),
+    ] {
+        let mut driven = Driven::start(body);
+        let token = driven.hand_over("x");
+        let error = TaskError { retryable, ..TaskError::permanent(code, "") };
+        assert!(driven.fail(&token, error).accepted, "{code}");
+        let tried_again = driven.lines().last().unwrap() == "RetryScheduled x next=2";
+        assert_eq!(tried_again, retryable, "{code}: {:#?}", driven.lines());
+    }
+}

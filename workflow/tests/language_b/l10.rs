@@ -1,9 +1,11 @@
 //! Runs, cancel, time-out, pause, redrive (L10).
 
-use workflow::command::{OfferTaken, Pause, Refusal, Resume, TimeoutDue, TimerDue};
-use workflow::event::RedriveAction;
+use workflow::command::{Heartbeat, OfferTaken, Pause, Refusal, Resume, Run, Start, TimeoutDue, TimerDue};
+use workflow::event::{Parent, RedriveAction};
+use workflow::key::Key;
+use workflow::state::Execution;
 
-use crate::help::{Play, shows};
+use crate::help::{Play, json, shows};
 
 #[test]
 fn continue_as_new_closes_the_root_like_done_when_and_carries_the_next_input() {
@@ -238,4 +240,58 @@ fn single_elements_and_iterations_are_moved_by_key() {
         let expected = [format!("WorkflowRedriven retry {unit}"), format!("StepScheduled {unit} attempt=2")];
         assert_eq!(play.since(before), expected);
     }
+}
+
+/// A run that is a child and was begun by a schedule, with an undo, a time-out, and a signal that nobody took.
+fn continued() -> Play {
+    let steps = "
+timeout: 1h
+signals: {go: {}, left: {}}
+steps:
+  - {id: a, task: t.a, compensate: {task: t.undo, input: {}, always: true}}
+  - {id: wait, await: {signal: go}}
+  - {id: again, after: [a, wait], continue_as_new: {input: {n: 2}}}";
+    let parent = Parent { execution_id: "p".into(), created_at_ms: 5, run: 3, step: Key::from("kid"), attempt: 2 };
+    let schedule = Some(("nightly".into(), 7));
+    let start = Start { parent: Some(parent), schedule, ..Start::with_input(json("{}")) };
+    let mut play = Play::begin(steps, start);
+    let token = play.hand_over("a");
+    play.tell(Heartbeat { token: &token, details: Some(json("{\"at\": 1}")) }).unwrap();
+    assert!(play.complete(&token, "1").accepted);
+    play.now_ms += 600_000;
+    play.signal("left", "7").unwrap();
+    play.signal("go", "null").unwrap();
+    play.succeed("compensate:a", "null");
+    assert_eq!(play.lines().last().unwrap(), "WorkflowContinuedAsNew run=2");
+    play
+}
+
+#[test]
+fn links_move_on_to_the_next_run_the_undo_list_does_not_and_the_time_out_starts_over() {
+    let before = continued();
+    let mut next = Run::new(before.run.definition().clone(), "x");
+    next.handle(before.now_ms, Start::next_run(before.run.state())).unwrap();
+    let (old, new) = (&before.run.state().head, &next.state().head);
+    assert_eq!((new.run, new.input.as_ref().map(|input| input.as_str())), (2, Some("{\"n\":2}")));
+    assert_eq!((&new.parent, &new.schedule_id, new.scheduled_at_ms), (&old.parent, &old.schedule_id, Some(7)));
+    assert!(new.parent.is_some() && new.schedule_id.is_some());
+    assert!(!before.run.state().undo_lists.is_empty() && next.state().undo_lists.is_empty());
+    assert_eq!(new.undo_total, 0);
+    assert_eq!((old.timeout_at_ms, new.timeout_at_ms), (Some(1_000 + 3_600_000), Some(601_000 + 3_600_000)));
+    assert_eq!(new.first_created_at_ms, 1_000);
+}
+
+#[test]
+fn what_moves_on_is_in_events_and_nothing_else() {
+    let before = continued();
+    let mut next = Run::new(before.run.definition().clone(), "x");
+    let (_, batch) = next.handle(before.now_ms, Start::next_run(before.run.state())).unwrap();
+    // Built again from the events alone, with no row beside them, the last run begins the same next one.
+    let mut again = Run::new(before.run.definition().clone(), "x");
+    let told = again.handle(before.now_ms, Start::next_run(&Execution::fold(&before.history))).unwrap().1;
+    assert_eq!(told, batch);
+    assert_eq!(next.state(), &Execution::fold(&batch.events));
+    assert!(next.results().is_empty() && next.last_heartbeat("a").is_none());
+    let lines: Vec<_> = batch.events.iter().map(|recorded| recorded.event.to_string()).collect();
+    assert_eq!(lines[..3], ["WorkflowCreated run=2", "SignalReceived left", "WorkflowStarted"]);
 }

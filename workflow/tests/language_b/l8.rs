@@ -1,9 +1,13 @@
 //! Children, as far as the parent decides about them (L8).
 
-use workflow::command::{Answered, Start};
-use workflow::event::TaskError;
+use std::sync::Arc;
 
-use crate::help::{Play, json};
+use workflow::command::{Answered, Cancel, Run, Start, TimeoutDue, end_of_child};
+use workflow::document::{self, Format};
+use workflow::event::{Parent, TaskError};
+use workflow::key::Key;
+
+use crate::help::{Play, definitions, json, shows};
 
 const KID: &str = "\n---\nname: kid\nversion: 1.0.0\nsteps: [{id: a, compute: '1'}]";
 
@@ -62,4 +66,65 @@ fn a_closing_parent_waits_until_its_children_have_ended() {
         play.tell(Answered { unit, attempt: 1, result }).unwrap();
     }
     assert_eq!(play.lines().last().unwrap(), "WorkflowCancelled compensation=none");
+}
+
+#[test]
+fn an_id_of_a_child_has_at_most_a_thousand_characters() {
+    let document = parent("{id: a, workflow: {name: kid}, on_failure: continue}");
+    // Room for the attempt's number is part of it.
+    for (characters, fits) in [(986, true), (987, false)] {
+        let mut run = Run::new(definitions(&document).remove(0), "p".repeat(characters));
+        let (_, batch) = run.handle(1, Start::with_input(json("{}"))).unwrap();
+        let lines: Vec<_> = batch.events.iter().map(|recorded| recorded.event.to_string()).collect();
+        let refused = lines.iter().any(|line| line == "StepFailed a PAYLOAD_TOO_LARGE handled=true");
+        assert_eq!(refused, !fits, "{characters}: {lines:#?}");
+    }
+}
+
+/// A child and its parent, each with what the other needs to know.
+fn child_of(parent: &Play) -> Run {
+    let created_at_ms = parent.history[0].timestamp_ms;
+    let parent = Parent { execution_id: "x".into(), created_at_ms, run: 1, step: Key::from("a"), attempt: 1 };
+    let kid = "name: kid\nversion: 1.0.0\ntimeout: 1h\nsteps: [{id: nap, sleep: 9h}]";
+    let definition = document::compile(kid, Format::Yaml).unwrap().remove(0).definition;
+    let mut run = Run::new(Arc::new(definition), "x.a");
+    run.handle(1_000, Start { parent: Some(parent), ..Start::with_input(json("{}")) }).unwrap();
+    run
+}
+
+#[test]
+fn a_child_that_was_cancelled_or_timed_out_fails_its_unit_with_a_code_of_its_own() {
+    for (code, cancelled) in [("CHILD_CANCELLED", true), ("CHILD_TIMED_OUT", false)] {
+        let mut play = Play::start(&parent("{id: a, workflow: {name: kid}, on_failure: continue}"));
+        let mut child = child_of(&play);
+        assert_eq!(end_of_child(&child), None, "it runs");
+        if cancelled {
+            child.handle(2_000, Cancel { reason: "by hand".into(), force: false }).unwrap();
+        } else {
+            child.handle(1_000 + 3_600_000, TimeoutDue).unwrap();
+        }
+        let (told, result) = end_of_child(&child).expect("it is over");
+        assert_eq!((&*told.execution_id, &*told.step, told.attempt), ("x", "a", 1));
+        play.tell(Answered { unit: "a", attempt: 1, result }).unwrap();
+        let failed = play.last_of("StepFailed");
+        assert_eq!(failed["error"]["code"], code);
+        assert_eq!(failed["error"]["details"]["child_execution_id"], "x.a");
+    }
+}
+
+#[test]
+fn a_parent_sees_the_last_run_of_a_child_that_continued_as_new() {
+    let document = "
+workflows: {laps: {version: 1.0.0}}
+steps: [{id: a, workflow: {name: laps}, input: {n: 1}}]
+result: '${steps.a.output}'
+---
+name: laps
+version: 1.0.0
+input: {type: object, properties: {n: {type: integer}}}
+steps:
+  - {id: nap, sleep: 1s}
+  - {id: again, after: [nap], when: 'input.n < 3', continue_as_new: {input: {n: '${input.n + 1}'}}}
+result: {last: '${input.n}'}";
+    shows(document, "expect: {status: completed, of: x, output: {last: 3}, not_before: 3s}");
 }

@@ -6,6 +6,7 @@ use workflow::event::{Event, Recorded};
 use workflow::key;
 use workflow::state::{Execution, Status};
 
+use super::constructs::Moment;
 use super::outline::Role;
 use super::tape::Tape;
 use super::world::{ID, Order, Reply, World, give};
@@ -18,8 +19,8 @@ impl World {
     /// it was refused.
     pub fn perform(&mut self, tape: &mut Tape, order: &Order) -> Result<Option<Reply>, String> {
         self.commands += 1;
-        if tape.chance(12) {
-            self.crash(false);
+        if tape.chance(if self.restless { 35 } else { 12 }) {
+            self.crash(false)?;
             self.coverage.count("runs dropped between commands", 1);
         }
         let before = self.history.len();
@@ -30,7 +31,11 @@ impl World {
                 return Err(self.failed(order, &format!("after a crash it is {again:?}, else {given:?}")));
             }
             // A while is enough to tell: two runs cost twice the time.
-            self.rebuilt = (!tape.chance(25)).then_some(rebuilt);
+            if tape.chance(25) {
+                self.is_the_same(&rebuilt).map_err(|fault| self.failed(order, &fault))?;
+            } else {
+                self.rebuilt = Some(rebuilt);
+            }
         }
         let reply = match given {
             Err(refusal) => return self.refused(order, &refusal).map(|()| None),
@@ -57,7 +62,9 @@ impl World {
     }
 
     fn take_batches(&mut self, tape: &mut Tape, mut batch: Batch) -> Result<(), String> {
-        let cut = tape.chance(15).then(|| own_events(&batch.events) + tape.below(batch.events.len().max(1)));
+        let cut = tape
+            .chance(if self.restless { 50 } else { 15 })
+            .then(|| own_events(&batch.events) + tape.below(batch.events.len().max(1)));
         loop {
             let cut = cut.filter(|cut| !batch.unfinished && *cut < batch.events.len());
             for (index, recorded) in batch.events.iter().enumerate() {
@@ -66,10 +73,11 @@ impl World {
                 }
                 self.take_event(recorded)?;
             }
+            self.shelf.store(self.run.take_changes());
             if !batch.unfinished {
                 return Ok(());
             }
-            self.crash(true);
+            self.crash(true)?;
             batch = self.run.proceed(self.now_ms);
             if let Some(rebuilt) = &mut self.rebuilt
                 && rebuilt.proceed(self.now_ms) != batch
@@ -82,6 +90,7 @@ impl World {
     /// The run is dropped when only a part of the batch has been stored: the same rest follows.
     fn crash_inside(&mut self, rest: &[Recorded]) -> Result<(), String> {
         self.coverage.count("runs dropped inside a batch", 1);
+        self.coverage.constructs.dropped(&self.watch.outline, &self.stored, Moment::Inside);
         let results = self.run.results().clone();
         let mut run = Run::stored(self.definition.clone(), ID, self.stored.clone(), results, true);
         let again = run.proceed(self.now_ms).events;
@@ -96,6 +105,7 @@ impl World {
         if let Event::StepClosing(e) = &recorded.event {
             self.coverage.closing(&self.watch.outline, &self.stored, &e.step, e.reason);
         }
+        self.coverage.constructs.note(&self.watch.outline, &recorded.event);
         self.stored.evolve(recorded);
         self.watch.note(recorded);
         self.history.push(recorded.clone());
@@ -148,6 +158,14 @@ impl World {
                 return Err(format!("a failure with an old token changes something:\n  {}", lines(written)));
             }
         }
+        let token = token.clone();
+        match self.firsts.iter().find(|(first, ..)| *first == token) {
+            Some((_, first, said)) if same_result(first, order) && said != answer => {
+                return Err(format!("a repeated result of {unit} is answered {answer:?}, the first time {said:?}"));
+            }
+            Some(_) => {}
+            None => self.firsts.push((token, order.clone(), answer.clone())),
+        }
         self.results.push(order.clone());
         Ok(())
     }
@@ -165,7 +183,28 @@ impl World {
         if whole && self.commands.is_multiple_of(8) {
             self.is_read_again()?;
         }
+        if let Some(wait) = self.watch.overlooked() {
+            return Err(format!("{wait} waits and overlooks a signal that nobody took"));
+        }
+        if self.commands.is_multiple_of(6) {
+            self.is_refused()?;
+        }
         self.something_will_happen()
+    }
+
+    /// What may not be asked for now is refused and changes nothing (I18, I26).
+    fn is_refused(&mut self) -> Result<(), String> {
+        let with_a_worker = self.live().first().map(|(unit, _)| Order::HandOver(unit.clone()));
+        let resolved = self.run.state().units.iter().find(|(_, unit)| unit.is_task() && unit.is_resolved());
+        let resolved = resolved.map(|(unit, _)| Order::HandOver(unit.clone()));
+        let early = self.timers().into_iter().rfind(|(at, _)| *at > self.now_ms).map(|(_, name)| Order::Timer(name));
+        for order in [with_a_worker, resolved, early].into_iter().flatten() {
+            match give(&mut self.run, self.now_ms, &order) {
+                Ok((_, batch)) => return Err(format!("{order:?} is taken:\n  {}", lines(&batch.events))),
+                Err(refusal) => self.refused(&order, &refusal)?,
+            }
+        }
+        Ok(())
     }
 
     /// The state is the fold of the history.

@@ -9,6 +9,7 @@ use workflow::event::CloseReason;
 use workflow::key;
 use workflow::state::{Execution, Status};
 
+use super::constructs::Constructs;
 use super::outline::{Outline, Role};
 
 /// How often each cell must have occurred.
@@ -72,6 +73,7 @@ type Cell = (CloseReason, Open, Place, usize);
 pub struct Coverage {
     cells: BTreeMap<Cell, u64>,
     pub counts: BTreeMap<&'static str, u64>,
+    pub constructs: Constructs,
 }
 
 impl Coverage {
@@ -86,6 +88,7 @@ impl Coverage {
         for (what, count) in &other.counts {
             *self.counts.entry(what).or_default() += count;
         }
+        self.constructs.add(&other.constructs);
     }
 
     /// `top` closes while the run stands at `state`.

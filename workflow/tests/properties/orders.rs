@@ -83,17 +83,17 @@ impl World {
         order.or_else(|| self.forward()).unwrap_or(Order::Resume)
     }
 
-    fn hand_over(&self, tape: &mut Tape) -> Option<Order> {
+    pub(super) fn hand_over(&self, tape: &mut Tape) -> Option<Order> {
         let ready = self.ready();
         (!ready.is_empty()).then(|| Order::HandOver(tape.pick(&ready)))
     }
 
-    fn live_token(&self, tape: &mut Tape) -> Option<(Key, Token)> {
+    pub(super) fn live_token(&self, tape: &mut Tape) -> Option<(Key, Token)> {
         let live = self.live();
         (!live.is_empty()).then(|| tape.pick(&live))
     }
 
-    fn complete(&self, tape: &mut Tape) -> Option<Order> {
+    pub(super) fn complete(&self, tape: &mut Tape) -> Option<Order> {
         let (_, token) = self.live_token(tape)?;
         let output = ["{\"n\": 1}", "{\"n\": 3}", "{\"n\": 1}", "{}", "{\"n\": \"none\"}", "7"][tape.below(6)];
         Some(Order::Complete(token, payload(output)))
@@ -141,7 +141,7 @@ impl World {
         Some(Order::Expire(unit, expiry))
     }
 
-    fn timer(&mut self, tape: &mut Tape) -> Option<Order> {
+    pub(super) fn timer(&mut self, tape: &mut Tape) -> Option<Order> {
         let timers = self.timers();
         let (at, name) = timers.get(if tape.chance(30) { tape.below(timers.len()) } else { 0 })?.clone();
         if !tape.chance(25) {
@@ -150,7 +150,7 @@ impl World {
         Some(Order::Timer(name))
     }
 
-    fn answer(&self, tape: &mut Tape) -> Option<Order> {
+    pub(super) fn answer(&self, tape: &mut Tape) -> Option<Order> {
         let deliveries = self.deliveries();
         if deliveries.is_empty() {
             return None;
@@ -180,7 +180,7 @@ impl World {
         })
     }
 
-    fn redrive(&self, tape: &mut Tape) -> Order {
+    pub(super) fn redrive(&self, tape: &mut Tape) -> Order {
         let action = tape.pick(&[RedriveAction::Retry, RedriveAction::Resolve, RedriveAction::Fail]);
         let suspended = self.with_status(Status::Suspended);
         let steps = (!suspended.is_empty() && tape.chance(60)).then(|| vec![tape.pick(&suspended)]);
@@ -189,7 +189,7 @@ impl World {
     }
 
     /// The command that brings the run on, without chance.
-    fn forward(&mut self) -> Option<Order> {
+    pub(super) fn forward(&mut self) -> Option<Order> {
         if self.run.state().head.paused {
             return Some(Order::Resume);
         }

@@ -64,6 +64,15 @@ impl Outline {
         }
     }
 
+    /// The signals of which the wait at `key` takes every one.
+    pub fn unconditional(&self, key: &str) -> Vec<&str> {
+        let Some(wait) = self.step(key).map(|step| &step["await"]).filter(|wait| wait.get("where").is_none()) else {
+            return Vec::new();
+        };
+        let one = wait["signal"].as_str();
+        one.into_iter().chain(wait["signal"].as_array().into_iter().flatten().filter_map(Json::as_str)).collect()
+    }
+
     /// Whether a block instance may be open at `path`.
     pub fn is_block(&self, path: &str) -> bool {
         self.has(path, "steps")

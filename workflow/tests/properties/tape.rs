@@ -11,8 +11,12 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 /// Most numbers of a tape.
 const LONGEST: usize = 1_500;
 
-/// Most tries to make a failing case simpler.
+/// Most tries to make a failing case simpler; `ORBIT_PROPERTY_TRIES=n` says another number.
 const TRIES: usize = 400;
+
+fn tries() -> usize {
+    std::env::var("ORBIT_PROPERTY_TRIES").map_or(TRIES, |text| text.parse().expect("ORBIT_PROPERTY_TRIES is a number"))
+}
 
 /// A tape that is being read.
 #[derive(Clone, Debug)]
@@ -62,7 +66,7 @@ pub fn run(seed: u64, case: impl Fn(Tape) -> Result<(), String>) -> Result<(), S
     let mut tree = vec(any::<u32>(), 0..=LONGEST).new_tree(&mut runner).expect("no filter refuses a tape");
     let Err(mut simplest) = case(Tape::new(tree.current())) else { return Ok(()) };
     println!("seed {seed} fails and is made simpler: {}", simplest.lines().take(3).collect::<Vec<_>>().join(" "));
-    for _ in 0..TRIES {
+    for _ in 0..tries() {
         match case(Tape::new(tree.current())) {
             Err(failure) => {
                 simplest = failure;

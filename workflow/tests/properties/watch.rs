@@ -9,6 +9,7 @@ use workflow::event::{CloseReason, Event, Recorded, RedriveAction};
 use workflow::key::{self, COMPENSATE, DEADLINE, GRACE, Key};
 
 use super::outline::Outline;
+use super::signals::Received;
 use super::undo::{Undo, UndoEnd};
 
 /// Where a unit stands, as far as a history says without any rule.
@@ -32,6 +33,8 @@ pub struct Seen {
     pub unknown: bool,
     pub handled: bool,
     pub suspended: bool,
+    /// It is a child: whoever gives it up must have waited for it.
+    is_child: bool,
     in_flight: bool,
     input: bool,
     /// The last thing that allows a further StepScheduled.
@@ -78,7 +81,7 @@ pub struct Watch {
     tokens: HashSet<String>,
     due: HashMap<Key, u64>,
     keys: HashMap<String, Key>,
-    signals: HashMap<u64, bool>,
+    pub signals: BTreeMap<u64, Received>,
     by_hand: HashSet<Key>,
     pub undo: Undo,
     faults: Vec<String>,
@@ -108,7 +111,7 @@ impl Watch {
             tokens: HashSet::new(),
             due: HashMap::new(),
             keys: HashMap::new(),
-            signals: HashMap::new(),
+            signals: BTreeMap::new(),
             by_hand: HashSet::new(),
             undo: Undo::default(),
             faults: Vec::new(),
@@ -157,7 +160,9 @@ impl Watch {
                 self.force |= e.force;
             }
             Event::WorkflowRedriven(e) => self.redriven(&e.steps, e.action),
-            Event::SignalReceived(_) => drop(self.signals.insert(self.seq, false)),
+            Event::SignalReceived(e) => {
+                drop(self.signals.insert(self.seq, Received { name: e.signal.clone(), taken: false }));
+            }
             Event::SignalConsumed(e) => self.take_signal(e.signal_seq),
             Event::HandlerStarted(e) => self.handler_started(&e.step),
             Event::HandlerFinished(e) => drop(self.handlers.insert(e.step.clone(), true)),
@@ -171,6 +176,10 @@ impl Watch {
         }
         if !self.cancelled && matches!(event, Event::WorkflowCancelled(_)) {
             self.fault("cancelled though nobody asked for it");
+        }
+        let orphan = self.units.iter().find(|(_, unit)| unit.is_child && unit.in_flight);
+        if let Some((key, _)) = orphan.filter(|_| !self.force) {
+            self.fault(format!("{} leaves the child {key} an orphan", event.name()));
         }
         self.ended = Some(event.clone());
         self.due.clear();
@@ -189,17 +198,6 @@ impl Watch {
         }
     }
 
-    fn take_signal(&mut self, seq: u64) {
-        if self.signals.insert(seq, true) != Some(false) {
-            self.fault(format!("signal {seq} taken twice or never received"));
-        }
-    }
-
-    /// Signals that nobody took.
-    pub fn unconsumed(&self) -> u64 {
-        self.signals.values().filter(|taken| !**taken).count() as u64
-    }
-
     fn redriven(&mut self, steps: &[Key], action: RedriveAction) {
         self.redriven = true;
         self.broken.clear();
@@ -209,6 +207,11 @@ impl Watch {
             self.cancelled = false;
         }
         for step in steps {
+            let stand = self.units.get(step).map_or(Stand::Open, |unit| unit.stand);
+            let handled = stand == Stand::Failed && self.units[step].handled;
+            if handled || matches!(stand, Stand::Succeeded | Stand::Skipped) {
+                self.fault(format!("{step} is redriven though it was resolved: {stand:?}"));
+            }
             if action != RedriveAction::Retry {
                 self.by_hand.insert(step.clone());
                 self.seen(step).suspended = false;
@@ -360,6 +363,7 @@ impl Watch {
         let is_delivery = e.queue.is_none();
         let seen = self.seen(key);
         (seen.attempt, seen.input, seen.cause, seen.in_flight) = (e.attempt, true, None, is_delivery);
+        seen.is_child = e.child.is_some();
         self.due.remove(key);
         self.idempotency_key(key, &e.idempotency_key);
         if is_delivery {
@@ -413,6 +417,11 @@ impl Watch {
             self.fault(format!("{key} is resolved twice: {before:?}, {stand:?}"));
         }
         self.live.remove(key);
+        let seen = self.seen(key);
+        let orphan = stand == Stand::Cancelled && seen.is_child && seen.in_flight;
+        if orphan && !self.force {
+            self.fault(format!("{key} is given up while its child runs: an orphan"));
+        }
         let seen = self.seen(key);
         // Given up while with a worker, it may have happened (L5).
         seen.unknown |= seen.in_flight && stand != Stand::Succeeded;

@@ -11,11 +11,13 @@ use workflow::definition::Definition;
 use workflow::document::{self, Format};
 use workflow::event::{Recorded, RedriveAction, TaskError, UncertainReason};
 use workflow::key::Key;
-use workflow::state::Execution;
+use workflow::state::{Execution, ReadRows};
 use workflow::value::Payload;
 
+use super::constructs::Moment;
 use super::coverage::Coverage;
 use super::watch::Watch;
+use crate::shelf::Shelf;
 
 /// The execution's id in every case.
 pub const ID: &str = "x";
@@ -53,7 +55,9 @@ pub enum Reply {
 pub struct World {
     pub definition: Arc<Definition>,
     pub run: Run,
-    /// The same run, dropped and built again from what is stored, as often as chance will.
+    /// The run's rows, as they are stored with each batch.
+    pub shelf: Arc<Shelf>,
+    /// The same run, dropped and built again from its rows, as often as chance will.
     pub rebuilt: Option<Run>,
     pub history: Vec<Recorded>,
     /// What is stored: the history's fold, event by event.
@@ -63,7 +67,11 @@ pub struct World {
     /// Every token ever given.
     pub tokens: Vec<(Key, Token)>,
     pub results: Vec<Order>,
+    /// The first result of each token and what was answered.
+    pub firsts: Vec<(Token, Order, ResultAnswer)>,
     pub commands: usize,
+    /// The run is dropped more often than else.
+    pub restless: bool,
     pub coverage: Coverage,
 }
 
@@ -86,6 +94,7 @@ impl World {
         Self {
             run: Run::new(Arc::clone(&definition), ID),
             definition,
+            shelf: Arc::default(),
             rebuilt: None,
             history: Vec::new(),
             stored: Execution::default(),
@@ -93,16 +102,31 @@ impl World {
             now_ms: 1_000,
             tokens: Vec::new(),
             results: Vec::new(),
+            firsts: Vec::new(),
             commands: 0,
+            restless: false,
             coverage: Coverage::default(),
         }
     }
 
-    /// Drops the run and builds it again from what is stored.
-    pub fn crash(&mut self, unfinished: bool) {
-        let results = self.run.results().clone();
-        let stored = self.stored.clone();
-        self.rebuilt = Some(Run::stored(Arc::clone(&self.definition), ID, stored, results, unfinished));
+    /// Drops the run, with all that lies in memory, and builds it again from its rows.
+    pub fn crash(&mut self, unfinished: bool) -> Result<(), String> {
+        self.coverage.constructs.dropped(&self.watch.outline, &self.stored, Moment::Between);
+        let rows: Arc<dyn ReadRows> = self.shelf.clone();
+        let woken = Run::asleep(Arc::clone(&self.definition), ID, &rows, unfinished);
+        self.rebuilt = woken.map_err(|error| format!("it cannot be read again: {error}"))?;
+        Ok(())
+    }
+
+    /// What was built again is what was never dropped.
+    pub fn is_the_same(&self, rebuilt: &Run) -> Result<(), String> {
+        if let Some(error) = self.shelf.failure() {
+            return Err(format!("rows cannot be read again: {error}"));
+        }
+        if rebuilt.state() != self.run.state() || rebuilt.results() != self.run.results() {
+            return Err("after a crash the state is another".into());
+        }
+        Ok(())
     }
 
     /// The last events, for a failure.
