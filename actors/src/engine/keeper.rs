@@ -60,8 +60,8 @@ async fn keep<E: Environment>(shard: &Arc<Shard<E>>) {
         tracing::warn!(shard = shard.context.shard, %error, "the rows of lists are not made yet; trying again");
         tokio::time::sleep(IDLE).await;
     }
-    // Rows that were removed lie in the way of a scan for a while, so it begins near where the last one ended; what could
-    // not be removed is passed by, and met again when all is looked at once more.
+    // Rows that were removed lie in the way of a scan for a while, so it begins near where the last one ended; what
+    // could not be removed is passed by, and met again when all is looked at once more.
     let (mut from, mut all_at) = (expiry::due(0).from, Instant::now() + ALL_AGAIN);
     loop {
         let now_ms = shard.context.group.now_ms();
