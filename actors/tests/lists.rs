@@ -6,7 +6,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use orbit_actors::api::{ListExecutions, SendSignal};
+use orbit_actors::api::{Complete, ListExecutions, SendSignal};
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
 use support::{Node, close, complete, deploy, json, open, poll, register, settings, start, within};
@@ -185,7 +185,11 @@ async fn what_is_deleted_is_gone_and_its_id_is_free() {
     assert_eq!(node.delete("y").await.unwrap_err().code, Code::NotFound);
     complete(&node, &first, "1").await;
     ended(&node, "x").await;
+    // The first answer to a result is remembered after the end, and no longer than the execution is.
+    let again = || Complete { token: first.token.clone(), output: json("1"), ..Complete::default() };
+    assert!(node.complete(again()).await.unwrap().accepted);
     node.delete("x").await.unwrap();
+    assert!(!node.complete(again()).await.unwrap().accepted);
     assert_eq!(node.show("x", None).await.unwrap_err().code, Code::NotFound);
     assert_eq!(node.history("x", None, 1, 10).await.unwrap_err().code, Code::NotFound);
     assert_eq!(node.delete("x").await.unwrap_err().code, Code::NotFound);
