@@ -210,7 +210,7 @@ async fn what_is_inside_is_refused_unless_it_is_named() {
     for host in [
         "127.0.0.1",
         "localhost",
-        "LOCALHOST.",
+        "LOCALHOST",
         "2130706433",
         "0x7f.1",
         "0",

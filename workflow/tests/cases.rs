@@ -59,6 +59,13 @@ fn the_first_workflow_does_what_its_page_says() {
 }
 
 #[test]
+fn a_workflow_without_workers_does_what_its_cases_say() {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/webhook");
+    let ran = run_all(&home, std::slice::from_ref(&home));
+    assert_eq!(ran, (5, 1), "cases and documents");
+}
+
+#[test]
 fn every_kind_of_step_does_what_its_cases_say() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let ran = run_all(&tests.join("cases"), &[tests.join("documents"), examples()]);

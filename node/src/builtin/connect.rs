@@ -163,3 +163,39 @@ impl Write for Line {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connector(rules: &[&str]) -> Connector {
+        Connector::new(Rules(rules.iter().map(|rule| rule.parse().unwrap()).collect()))
+    }
+
+    /// Its public address is as near as its loopback: who reaches one may not reach the other by that.
+    #[tokio::test]
+    async fn an_address_of_this_machine_is_refused_whatever_it_is() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        assert!(connector(&[]).is_this_machine("a.example", &stream, address));
+        assert!(!connector(&["127.0.0.1"]).is_this_machine("a.example", &stream, address));
+        assert!(!connector(&["a.example"]).is_this_machine("a.example", &stream, address));
+        let elsewhere = SocketAddr::from(([8, 8, 8, 8], 53));
+        assert!(!connector(&[]).is_this_machine("a.example", &stream, elsewhere));
+    }
+
+    #[tokio::test]
+    async fn of_what_a_name_resolves_to_only_what_is_permitted_is_tried() {
+        let refused = connector(&[]).permitted("localhost", 80).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "localhost is not out on the internet, and http_task.allow does not name it",
+            "the address is not told"
+        );
+        let permitted = connector(&["127.0.0.1:80"]).permitted("localhost", 80).await.unwrap();
+        assert_eq!(permitted, [SocketAddr::from(([127, 0, 0, 1], 80))], "whatever else it means");
+        assert!(connector(&["127.0.0.1:80"]).permitted("localhost", 81).await.is_err());
+        assert!(connector(&["localhost:80"]).permitted("localhost", 80).await.is_ok());
+    }
+}
