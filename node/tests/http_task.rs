@@ -4,6 +4,7 @@
 mod site;
 mod support;
 
+use orbit_node::server::{Exposure, Server};
 use serde_json::{Value, json};
 use site::{Reply, Site, redirect};
 use support::{Ask, Node};
@@ -440,4 +441,35 @@ async fn nobody_takes_the_place_of_the_node() {
     let workers = orbit.get("/v1/workers").await;
     assert_eq!(workers["workers"].as_array().unwrap().len(), 1, "the node is none that anybody runs: {workers}");
     assert_eq!(workers["workers"][0]["worker_id"], "w");
+}
+
+/// A worker that shows no sign of life loses its task; the node shows that it lives while it waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_takes_long_is_no_silence() {
+    let site = Site::open(|_, _| Reply::Nothing).await;
+    let orbit = Orbit::start(&[&site], &[]).await;
+    let patient = CALL.replace("name: call", "name: patient").replace("max_attempts: 3", "max_attempts: 1");
+    orbit.deploy(&patient.replace("retry:", "heartbeat_timeout: 1500ms, retry:")).await;
+    let request = json!({"method": "GET", "url": site.url("/"), "timeout": "4s"});
+    let id = orbit.begin("patient", json!({"request": request})).await;
+    assert_eq!(code(&orbit.end(&id).await), "HTTP_UNREACHABLE", "not HEARTBEAT_TIMEOUT, long before");
+}
+
+/// A node that goes away waits for a moment, then leaves the request to whoever comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_gives_its_requests_back() {
+    let site = Site::open(|_, number| if number == 1 { Reply::Nothing } else { site::text(200, "again") }).await;
+    let orbit = Orbit::start(&[&site], &[]).await;
+    let id = orbit.begin("call", json!({"request": get(site.url("/"))})).await;
+    site.until(|log| log.seen.len() == 1).await;
+    let Orbit(Node { server, dir }) = orbit;
+    server.stop().await.unwrap();
+    site.until(|log| log.left == 1).await;
+    let allowed = site.address.to_string();
+    let config = support::config(&dir, &[("http_task.enabled", "true"), ("http_task.allow", &allowed)]);
+    let server = Server::start_alone(&config, Exposure::Loopback).await.unwrap();
+    let orbit = Orbit(Node { server, dir });
+    assert_eq!(orbit.end(&id).await["output"]["body"], "again");
+    let seen = site.seen();
+    assert_eq!(seen[0].headers["idempotency-key"], seen[1].headers["idempotency-key"]);
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,6 +23,12 @@ use super::allow::Rules;
 const CONNECTIONS_MAX: usize = 512;
 /// How long one address is tried.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a connection may take to be ready for a request, however many addresses and whatever the other side does. It
+/// may go on when nobody waits for it any more.
+const READY_TIME_MAX: Duration = Duration::from_secs(20);
+/// How many names are looked up at a time. A look-up blocks a thread until the name servers answer, which are the
+/// author's as well, and also when nobody waits for it any more; the node has other work for its threads.
+const LOOKUPS_MAX: usize = 64;
 /// How many addresses of a name are tried.
 const ADDRESSES_MAX: usize = 8;
 
@@ -42,6 +48,7 @@ pub(super) enum Error {
 pub(super) struct Connector {
     rules: Arc<Rules>,
     room: Arc<Semaphore>,
+    lookups: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Connector {
@@ -52,7 +59,8 @@ impl fmt::Debug for Connector {
 
 impl Connector {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules: Arc::new(rules), room: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }
+        let places = |count| Arc::new(Semaphore::new(count));
+        Self { rules: Arc::new(rules), room: places(CONNECTIONS_MAX), lookups: places(LOOKUPS_MAX) }
     }
 
     async fn connect(self, uri: Uri) -> Result<Line, Error> {
@@ -84,8 +92,7 @@ impl Connector {
         let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => {
-                let looked_up = tokio::net::lookup_host((host, port)).await;
-                looked_up.map_err(|source| Error::Unknown { host: host.to_owned(), source })?.collect()
+                self.look_up(host, port).await.map_err(|source| Error::Unknown { host: host.to_owned(), source })?
             }
         };
         let permitted = found.iter().filter(|address| self.rules.permit(host, address.ip(), port));
@@ -94,6 +101,16 @@ impl Connector {
             (true, Some(address)) => Err(refused(host, address.ip())),
             _ => Ok(permitted),
         }
+    }
+
+    async fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let place = Arc::clone(&self.lookups).acquire_owned().await.map_err(|_| closed())?;
+        let host = host.to_owned();
+        let looked_up = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            (host.as_str(), port).to_socket_addrs().map(Iterator::collect)
+        });
+        looked_up.await.map_err(|_| closed())?
     }
 
     /// An address of this machine is as near as its loopback, also where the world reaches it.
@@ -128,6 +145,31 @@ impl tower::Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         Box::pin(self.clone().connect(uri))
+    }
+}
+
+/// A connector whose connections are ready in time, or not at all.
+#[derive(Clone, Debug)]
+pub(super) struct Timely<C>(pub(super) C);
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+impl<C> tower::Service<Uri> for Timely<C>
+where
+    C: tower::Service<Uri, Error = BoxError>,
+    C::Future: Send + 'static,
+{
+    type Response = C::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<C::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = tokio::time::timeout(READY_TIME_MAX, self.0.call(uri));
+        Box::pin(async move { connecting.await? })
     }
 }
 

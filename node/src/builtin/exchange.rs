@@ -25,7 +25,7 @@ use rustls::crypto::ring;
 use url::Url;
 
 use super::allow::Rules;
-use super::connect::{self, Connector};
+use super::connect::{self, Connector, Timely};
 use super::failure::{Failure, Refusal};
 use super::request::{Call, check};
 use super::secret::Secret;
@@ -58,7 +58,7 @@ pub(super) struct Answer {
 /// Sends requests. Connections are used again.
 #[derive(Clone, Debug)]
 pub(super) struct Exchanger {
-    client: Client<HttpsConnector<Connector>, Full<Bytes>>,
+    client: Client<Timely<HttpsConnector<Connector>>, Full<Bytes>>,
     bytes_max: usize,
 }
 
@@ -84,7 +84,7 @@ impl Exchanger {
             .pool_max_idle_per_host(IDLE_MAX)
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEAD_BYTES_MAX)
-            .build(connector);
+            .build(Timely(connector));
         Self { client, bytes_max }
     }
 
