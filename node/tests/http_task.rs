@@ -13,7 +13,10 @@ const CALL: &str = "name: call
 version: 1.0.0
 input: {type: object, required: [request], properties: {request: {type: object}}}
 steps:
-  - {id: get, task: orbit.http.request, input: '${input.request}', retry: {max_attempts: 3, initial_delay: 10ms, jitter: 0}}
+  - id: get
+    task: orbit.http.request
+    input: '${input.request}'
+    retry: {max_attempts: 3, initial_delay: 10ms, jitter: 0}
 result: ${steps.get.output}
 ";
 
@@ -290,7 +293,7 @@ async fn no_answer_in_time_is_unknown_and_frees_the_connection() {
     assert_eq!((failed.len(), &failed[0]["unknown"]), (3, &json!(true)), "it is tried again");
     site.until(|log| log.left == 3).await;
 
-    let timed = CALL.replace("name: call", "name: timed").replace("retry:", "timeout: 50ms, retry:");
+    let timed = CALL.replace("name: call", "name: timed").replace("    retry:", "    timeout: 50ms\n    retry:");
     orbit.deploy(&timed).await;
     let id = orbit.begin("timed", json!({"request": get(site.url("/"))})).await;
     assert_eq!(code(&orbit.end(&id).await), "TIMEOUT", "the step's own time-out is the engine's");
@@ -362,7 +365,10 @@ async fn a_secret_goes_to_its_server_and_is_recorded_nowhere() {
     std::fs::write(secrets.path().join("kingdom"), format!("{SECRET}\n")).unwrap();
     let orbit =
         Orbit::start(&[&site, &elsewhere], &[("http_task.secrets_dir", secrets.path().to_str().unwrap())]).await;
-    let with = |path: &str, name: &str| json!({"method": "GET", "url": site.url(path), "headers": {"Authorization": {"secret": name}, "cookie": "a=b"}});
+    let with = |path: &str, name: &str| {
+        let headers = json!({"Authorization": {"secret": name}, "cookie": "a=b"});
+        json!({"method": "GET", "url": site.url(path), "headers": headers})
+    };
     let state = orbit.call(with("/echo", "kingdom")).await;
     assert_eq!(site.seen()[0].headers["authorization"], SECRET, "the server gets it");
     assert_eq!(state["output"]["body"]["headers"]["authorization"], "[secret]");
@@ -449,7 +455,7 @@ async fn a_request_that_takes_long_is_no_silence() {
     let site = Site::open(|_, _| Reply::Nothing).await;
     let orbit = Orbit::start(&[&site], &[]).await;
     let patient = CALL.replace("name: call", "name: patient").replace("max_attempts: 3", "max_attempts: 1");
-    orbit.deploy(&patient.replace("retry:", "heartbeat_timeout: 1500ms, retry:")).await;
+    orbit.deploy(&patient.replace("    retry:", "    heartbeat_timeout: 1500ms\n    retry:")).await;
     let request = json!({"method": "GET", "url": site.url("/"), "timeout": "4s"});
     let id = orbit.begin("patient", json!({"request": request})).await;
     assert_eq!(code(&orbit.end(&id).await), "HTTP_UNREACHABLE", "not HEARTBEAT_TIMEOUT, long before");

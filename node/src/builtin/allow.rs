@@ -36,8 +36,8 @@ impl FromStr for Rule {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is no host, address or network with an optional port, such as billing.internal:8443, 10.1.2.3, \
-                 10.0.0.0/8:443 or [fd00::/8]:443"
+                "{text:?} is no host, address or network with an optional port, such as billing.internal:8443, \
+                 10.1.2.3, 10.0.0.0/8:443 or [fd00::/8]:443"
             )
         };
         let (whom, port) = match (text.strip_prefix('['), text.rsplit_once(':')) {

@@ -1,5 +1,5 @@
-//! Connections: each goes to an address that was looked up for it and checked, so what a name means to somebody else, or
-//! a moment later, is of no account.
+//! Connections: each goes to an address that was looked up for it and checked, so what a name means to somebody else,
+//! or a moment later, is of no account.
 
 use std::fmt;
 use std::future::Future;
@@ -23,8 +23,8 @@ use super::allow::Rules;
 const CONNECTIONS_MAX: usize = 512;
 /// How long one address is tried.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a connection may take to be ready for a request, however many addresses and whatever the other side does. It
-/// may go on when nobody waits for it any more.
+/// How long a connection may take to be ready for a request, however many addresses and whatever the other side does.
+/// It may go on when nobody waits for it any more.
 const READY_TIME_MAX: Duration = Duration::from_secs(20);
 /// How many names are looked up at a time. A look-up blocks a thread until the name servers answer, which are the
 /// author's as well, and also when nobody waits for it any more; the node has other work for its threads.

@@ -1,7 +1,7 @@
 //! One request and its answer, over redirects.
 //!
 //! ```text
-//!   call ─ secrets read ─ sent ─▶ 3xx with a place, at most REDIRECTS_MAX ─▶ sent there ─▶ … ─▶ answer, read to its bound
+//!   call ─ secrets read ─ sent ─▶ 3xx with a place, at most REDIRECTS_MAX ─▶ sent there ─▶ … ─▶ answer, to its bound
 //! ```
 //!
 //! What was meant for one server stays with it: a redirect to another origin is followed without secrets, credentials

@@ -14,8 +14,8 @@
 //! - [`allow`], `address`: whom a request may reach;
 //! - `response`, `failure`: what the answer means.
 //!
-//! Documents are written by people who may not be trusted with the network of the node. What they could try stands, with
-//! what stops it, in `docs/http-task.md`.
+//! Documents are written by people who may not be trusted with the network of the node. What they could try stands,
+//! with what stops it, in `docs/http-task.md`.
 
 mod address;
 pub mod allow;

@@ -137,6 +137,11 @@ fn what_is_more_than_a_request_is_refused() {
         let message = fault(&json!({"method": "GET", "url": "http://a.example", "headers": headers}));
         assert!(message.starts_with("`headers"), "{headers}: {message}");
     }
+}
+
+#[test]
+fn what_has_another_form_is_refused_with_its_field() {
+    let get = |url: &str| json!({"method": "GET", "url": url});
     for (field, value) in [
         ("timeout", json!("2h")),
         ("timeout", json!(0)),

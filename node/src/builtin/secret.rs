@@ -114,8 +114,8 @@ impl Redactor {
     }
 }
 
-/// The ways in which servers write back what they were sent: the value, or its parts (`Bearer …`, user and password), as
-/// they are, in JSON, in a URL, in base64.
+/// The ways in which servers write back what they were sent: the value, or its parts (`Bearer …`, user and password),
+/// as they are, in JSON, in a URL, in base64.
 fn spellings(secret: &Secret) -> Vec<String> {
     let mut plain = vec![secret.0.clone()];
     plain.extend(secret.0.split_whitespace().map(str::to_owned));

@@ -4,8 +4,8 @@
 //! process before it is handed over again at once, the same attempt with the same idempotency key (L5).
 //!
 //! - A slot is given for each request that may be under way, [`SLOTS`] in all, and again when its task has ended.
-//! - A token is listed until its result is answered; a task that is cancelled is dropped, and its connection with it, and
-//!   is listed no longer, which ends the wait for it.
+//! - A token is listed until its result is answered; a task that is cancelled is dropped, and its connection with it,
+//!   and is listed no longer, which ends the wait for it.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -199,8 +199,8 @@ pub const KEYS: &[Key] = &[
         name: "http_task.allow",
         kind: Kind::List,
         default: "",
-        help: "Hosts, addresses and networks, each with an optional port, that orbit.http.request may reach although they \
-               are not out on the internet",
+        help: "Hosts, addresses and networks, each with an optional port, that orbit.http.request may reach although \
+               they are not out on the internet",
         set: |config, text| rules(text).map(|rules| config.http_task_allow = rules),
     },
     Key {
