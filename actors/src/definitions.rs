@@ -230,7 +230,6 @@ impl<E: Environment> Definitions<E> {
         let compiled = tokio::task::spawn_blocking(move || document::compile(&source, format)).await;
         let compiled = compiled.map_err(|_| Error::new(Code::Internal, "the document could not be compiled"))?;
         let compiled = compiled.map_err(|faults| invalid(json!(faults.list()), &faults.to_string()))?;
-        compiled.iter().try_for_each(|one| supported(&one.definition))?;
         for _ in 0..TRIES {
             if let Some(registered) = self.register(&compiled, &warnings).await? {
                 return Ok(registered);
@@ -324,36 +323,6 @@ fn summary(definition: &Definition) -> WorkflowSummary {
         steps: definition.steps.iter().map(|step| step.id.clone()).collect(),
         tasks: definition.tasks.keys().cloned().collect(),
     }
-}
-
-/// What this release cannot carry out yet is refused when it is registered, not when it is run.
-fn supported(definition: &Definition) -> Result<()> {
-    let mut faults = Vec::new();
-    for step in &definition.steps {
-        let by_step = match &step.kind {
-            Kind::Task(task) => Some(task),
-            _ => None,
-        };
-        let by_undo = step.compensate.as_ref().and_then(|undo| match &undo.action {
-            UndoAction::Task(task) => Some(task),
-            _ => None,
-        });
-        for name in by_step.into_iter().chain(by_undo).filter_map(built_in) {
-            let message = format!("this version of Orbit does not carry out the task {name} yet");
-            faults.push(json!({ "message": message, "line": 0, "column": 0, "path": format!("/steps/{}", step.id) }));
-        }
-    }
-    if faults.is_empty() {
-        return Ok(());
-    }
-    let message =
-        format!("{} {} needs what this version of Orbit does not do yet", definition.name, definition.version);
-    Err(invalid(json!(faults), &message))
-}
-
-fn built_in(task: &workflow::definition::Task) -> Option<String> {
-    let name = task.name.constant()?.as_str().map(str::to_owned);
-    name.filter(|name| name.starts_with("orbit."))
 }
 
 /// Every workflow that a definition may start, with the version that it pins.

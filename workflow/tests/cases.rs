@@ -59,6 +59,11 @@ fn the_first_workflow_does_what_its_page_says() {
 }
 
 #[test]
+fn a_workflow_without_workers_does_what_its_cases_say() {
+    assert_eq!(run_all("webhook"), (5, 1), "cases and documents: none is lost");
+}
+
+#[test]
 fn every_example_of_the_language_does_what_its_cases_say() {
     assert_eq!(run_all("language"), (134, 47), "cases and documents: none is lost");
 }

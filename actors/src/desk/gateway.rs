@@ -27,7 +27,10 @@ impl Desk {
     /// rows name; before it polls it must register all the same.
     pub(crate) fn heartbeat(&self, session: &str, tokens: Option<&[String]>, now: Instant) -> Result<Alive> {
         let tokens = tokens.map(listed).transpose()?;
-        self.with(|state| state.heartbeat(session, tokens, now))
+        self.with(|state| {
+            state.is_of_workers(session)?;
+            state.heartbeat(session, tokens, now)
+        })
     }
 
     /// Anything else that was heard of a session.
@@ -49,7 +52,7 @@ impl Desk {
     /// Ends a session; one that nobody knows is over as well.
     pub(crate) fn unregister(&self, session: &str) {
         self.with(|state| {
-            if let Some(no) = state.sessions.find(session) {
+            if let Some(no) = state.sessions.find(session).filter(|_| state.is_of_workers(session).is_ok()) {
                 state.end(no, UncertainReason::Unregistered);
             }
         });
@@ -60,6 +63,7 @@ impl Desk {
     pub(crate) fn open_poll(&self, session: &str, max_tasks: u32, now: Instant) -> Result<Poll> {
         let wanted = usize::try_from(max_tasks).unwrap_or(usize::MAX);
         let (outlet, wake) = self.with(|state| {
+            state.is_of_workers(session)?;
             let no = state.server(session, now)?;
             if state.draining {
                 return Err(Error::new(Code::Overloaded, "this node is going away; ask another"));
@@ -84,7 +88,17 @@ impl Desk {
         now: Instant,
         new_session_id: impl FnOnce() -> String,
     ) -> Result<Connection> {
-        let request = Valid::try_from(request)?;
+        self.stream(Valid::try_from(request)?, now, new_session_id)
+    }
+
+    /// The node itself as a worker: takes the tasks that are built in. Whatever its session held before and is not
+    /// among `tokens` is taken back.
+    pub(crate) fn open_built_in(&self, session: String, tokens: &[String], now: Instant) -> Result<Connection> {
+        // The name is not made up: it is the node's, whichever process carries it.
+        self.stream(Valid::built_in(session, tokens)?, now, String::new)
+    }
+
+    fn stream(&self, request: Valid, now: Instant, new_session_id: impl FnOnce() -> String) -> Result<Connection> {
         let (way, deliveries) = stream_way();
         let (outlet, registered) = self.with(|state| {
             let (no, registered, cancel) = state.register(request, now, new_session_id)?;
@@ -120,7 +134,7 @@ impl Desk {
 
     /// How many sessions are known to live.
     pub(crate) fn sessions(&self) -> u64 {
-        self.lock().sessions.all().filter(|session| session.is_heard()).count() as u64
+        self.lock().sessions.all().filter(|session| session.is_heard() && !session.is_built_in()).count() as u64
     }
 
     /// The node goes away: streams are told, polls end, no slot is taken any more. What is held stays held.

@@ -1,6 +1,7 @@
 //! What a worker must say about itself, read into what cannot be wrong.
 
 use workflow::command::Token;
+use workflow::document::BUILT_IN_TASKS;
 
 use super::{CONTRACTS_MAX, Listed, TOKENS_MAX};
 use crate::api::{Register, TaskVersion};
@@ -9,13 +10,16 @@ use crate::error::{Code, Error, Result};
 /// Bytes of an id, a name, a version.
 const NAME_BYTES_MAX: usize = 200;
 
+/// The worker that carries out built-in tasks (L12): the node itself. Nobody else may take the name.
+pub(super) const BUILT_IN_WORKER: &str = "orbit";
+
 /// A registration that may be carried out.
 #[derive(Debug)]
 pub(super) struct Valid {
     pub(super) worker_id: String,
     pub(super) runtime: String,
     pub(super) sdk: Option<String>,
-    /// In order, each once.
+    /// In order, each once. A built-in task has no contract, and an empty version here.
     pub(super) contracts: Vec<TaskVersion>,
     pub(super) tokens: Vec<Listed>,
     pub(super) session: Option<String>,
@@ -27,6 +31,9 @@ impl TryFrom<Register> for Valid {
     fn try_from(request: Register) -> Result<Self> {
         let Register { worker_id, runtime, sdk, mut contracts, slots: _, tokens, worker_session_id } = request;
         named("worker_id", &worker_id)?;
+        if worker_id == BUILT_IN_WORKER {
+            return Err(invalid(format!("worker_id: `{BUILT_IN_WORKER}` is the node itself; take another name")));
+        }
         short("runtime", &runtime)?;
         short("sdk", sdk.as_deref().unwrap_or_default())?;
         if contracts.is_empty() || contracts.len() > CONTRACTS_MAX {
@@ -49,6 +56,21 @@ impl TryFrom<Register> for Valid {
             named("worker_session_id", session)?;
         }
         Ok(Self { worker_id, runtime, sdk, contracts, tokens: listed(&tokens)?, session })
+    }
+}
+
+impl Valid {
+    /// The node itself, which needs no permission: with all built-in tasks, and the tokens it holds.
+    pub(super) fn built_in(session: String, tokens: &[String]) -> Result<Self> {
+        let contract = |task: &&str| TaskVersion { task_name: (*task).to_owned(), contract_version: String::new() };
+        Ok(Self {
+            worker_id: BUILT_IN_WORKER.to_owned(),
+            runtime: BUILT_IN_WORKER.to_owned(),
+            sdk: None,
+            contracts: BUILT_IN_TASKS.iter().map(contract).collect(),
+            tokens: listed(tokens)?,
+            session: Some(session),
+        })
     }
 }
 
@@ -106,6 +128,8 @@ mod tests {
         let code = register(|r| r.contracts[0].task_name = "orbit.http.request".into()).unwrap_err();
         assert_eq!(code, Code::ReservedTask);
         assert!(register(|r| r.contracts[0].task_name = "orbital.decay".into()).is_ok());
+        let code = register(|r| r.worker_id = "orbit".into()).unwrap_err();
+        assert_eq!(code, Code::InvalidRequest, "the worker that carries them out is the node");
     }
 
     #[test]

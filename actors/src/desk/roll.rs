@@ -91,7 +91,7 @@ impl State {
             .flat_map(|contract| {
                 [None, Some(runtime.clone())].map(|language| Queue {
                     task: contract.task_name.clone(),
-                    version: Some(contract.contract_version.clone()),
+                    version: Some(contract.contract_version.clone()).filter(|version| !version.is_empty()),
                     language,
                 })
             })
@@ -138,6 +138,12 @@ impl State {
         self.hear(no, standing, now);
         let cancel = tokens.map_or_else(Vec::new, |tokens| self.list(no, tokens, Unlisted::Underway, now));
         Ok(Alive { accepted: true, cancel })
+    }
+
+    /// Nobody but the node speaks for its own session, whose name stands in histories.
+    pub(super) fn is_of_workers(&self, name: &str) -> Result<()> {
+        let session = self.sessions.find(name).and_then(|no| self.sessions.get(no));
+        if session.is_some_and(Session::is_built_in) { Err(unknown_session()) } else { Ok(()) }
     }
 
     /// Any call of a session that is known: a sign of life.
@@ -219,7 +225,7 @@ impl State {
 
     pub(super) fn workers(&self, now: Instant, now_ms: u64) -> Vec<WorkerSummary> {
         let mut all: BTreeMap<&str, WorkerSummary> = BTreeMap::new();
-        for session in self.sessions.all() {
+        for session in self.sessions.all().filter(|session| !session.is_built_in()) {
             let seen_ms = now_ms.saturating_sub(millis(now.saturating_duration_since(session.seen)));
             let worker = all.entry(&session.worker_id).or_insert_with(|| WorkerSummary {
                 worker_id: session.worker_id.to_string(),

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use workflow::command::Token;
 
 use super::line::LineId;
+use super::request::BUILT_IN_WORKER;
 use crate::api::{Delivery, Task, TaskVersion};
 
 /// Names a session on this node; not used again.
@@ -81,6 +82,11 @@ impl Session {
 
     pub(super) fn is_heard(&self) -> bool {
         self.standing != Standing::Expected
+    }
+
+    /// Whether it is the node's own, of this process or of one before.
+    pub(super) fn is_built_in(&self) -> bool {
+        *self.worker_id == *BUILT_IN_WORKER
     }
 }
 

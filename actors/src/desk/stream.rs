@@ -2,10 +2,13 @@
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use workflow::event::UncertainReason;
 
 use super::Desk;
+use super::request::listed;
 use super::session::OutletId;
 use crate::api::{Delivery, Registered};
+use crate::error::Result;
 
 /// A worker's stream: dropping it takes back what was not received and its idle slots.
 #[derive(Debug)]
@@ -30,6 +33,25 @@ impl Connection {
             state.seen(&self.session.worker_session_id, now);
             let slots = state.slots_allowed(self.outlet, usize::try_from(slots).unwrap_or(usize::MAX));
             state.offer_slots(self.outlet, slots);
+        });
+    }
+
+    /// A sign of life with all that the session holds. Answers what of that it should stop.
+    ///
+    /// # Errors
+    /// `UNKNOWN_SESSION`: it is over, connect again.
+    pub fn heartbeat(&self, tokens: &[String]) -> Result<Vec<String>> {
+        let (tokens, now) = (listed(tokens)?, Instant::now());
+        let alive = self.desk.with(|state| state.heartbeat(&self.session.worker_session_id, Some(tokens), now))?;
+        Ok(alive.cancel)
+    }
+
+    /// Ends the session: what it holds is handed to others at once.
+    pub fn unregister(self) {
+        self.desk.with(|state| {
+            if let Some(no) = state.sessions.find(&self.session.worker_session_id) {
+                state.end(no, UncertainReason::Unregistered);
+            }
         });
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use orbit_raft::Environment;
 use tokio::time::Instant;
+use uuid::Uuid;
 use workflow::command::{self, Token};
 use workflow::event::TaskError;
 use workflow::value::Payload;
@@ -72,6 +73,7 @@ impl<E: Environment> Engine<E> {
     pub async fn fail(&self, request: Fail) -> Result<ResultAnswer> {
         let running = self.running()?;
         let mut poll = open_poll(&running, request.worker_session_id.as_deref(), request.free_slots)?;
+        let unknown = request.unknown;
         let error = TaskError {
             code: request.error_code,
             message: request.error_message,
@@ -82,16 +84,40 @@ impl<E: Environment> Engine<E> {
             let message = format!("{} is one of Orbit's own codes; use one of your own", error.code);
             return Err(Error::new(Code::InvalidRequest, message));
         }
-        let unknown = request.unknown;
-        let answer = match parse(&request.token)? {
-            Some(token) => {
-                running.desk.heard_about(&token, Instant::now());
-                let id = token.execution_id.clone();
-                self.ask(&running, &id, |reply| What::Fail { token, error, unknown, reply }).await?
-            }
-            None => unknown_token(),
-        };
+        let answer = self.failed(&running, &request.token, error, unknown).await?;
         Ok(with_tasks(answer, poll.as_mut()).await)
+    }
+
+    async fn failed(
+        &self,
+        running: &Running<E>,
+        token: &str,
+        error: TaskError,
+        unknown: bool,
+    ) -> Result<command::ResultAnswer> {
+        let Some(token) = parse(token)? else { return Ok(unknown_token()) };
+        running.desk.heard_about(&token, Instant::now());
+        let id = token.execution_id.clone();
+        self.ask(running, &id, |reply| What::Fail { token, error, unknown, reply }).await
+    }
+
+    /// Makes this node the worker of the tasks that are built in (L12): worker `orbit`, its session `incarnation`. What
+    /// that session held before, in another process, and is not among `tokens` is handed over again at once.
+    ///
+    /// # Errors
+    /// `NO_LEADER` when this node goes away.
+    pub fn connect_built_in(&self, incarnation: Uuid, tokens: &[String]) -> Result<Connection> {
+        self.running()?.desk.open_built_in(incarnation.to_string(), tokens, Instant::now())
+    }
+
+    /// A failure of a built-in task: with a code of Orbit's own, which the engine takes for such a task alone.
+    ///
+    /// # Errors
+    /// As of [`fail`](Self::fail).
+    pub async fn fail_built_in(&self, token: &str, error: TaskError, unknown: bool) -> Result<ResultAnswer> {
+        let running = self.running()?;
+        let answer = self.failed(&running, token, error, unknown).await?;
+        Ok(with_tasks(answer, None).await)
     }
 
     /// A sign of life about one task.

@@ -32,7 +32,9 @@ impl Dev {
 
     fn serve(&self, output: &mut Output) -> Result<(), Error> {
         let environment = environment();
-        let config = Config::load(self.config.as_deref(), &environment, &self.flags)?;
+        let mut config = Config::load(self.config.as_deref(), &environment, &self.flags)?;
+        // Whoever deploys here is whoever runs it.
+        config.http_task_enabled.get_or_insert(true);
         log::start(&config);
         for (name, meant) in config::doubtful(&environment) {
             tracing::warn!(name, meant, "there is no such variable; did you mean the other?");

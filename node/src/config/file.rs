@@ -55,11 +55,13 @@ fn text(value: &Value, kind: Kind) -> Result<String, String> {
         Kind::Text => "a string",
         Kind::Number => "a whole number",
         Kind::List => "a list of strings",
+        Kind::Switch => "true or false",
     };
     let wrong = || format!("{expected} is expected, not a {}", value.type_str());
     match (kind, value) {
         (Kind::Text, Value::String(text)) => Ok(text.clone()),
         (Kind::Number, Value::Integer(number)) => Ok(number.to_string()),
+        (Kind::Switch, Value::Boolean(on)) => Ok(on.to_string()),
         (Kind::List, Value::Array(items)) => {
             let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
             items.map(|items| items.join(",")).ok_or_else(wrong)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Config, LogFormat};
+use crate::builtin::allow::Rules;
 
 /// What a value looks like in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub enum Kind {
     Number,
     /// A list of strings; separated by commas elsewhere.
     List,
+    /// true or false.
+    Switch,
 }
 
 /// One thing that can be set.
@@ -185,6 +188,31 @@ pub const KEYS: &[Key] = &[
         help: "After how long a silence a worker counts as lost",
         set: |config, text| milliseconds(text).map(|time| config.session_timeout = time),
     },
+    Key {
+        name: "http_task.enabled",
+        kind: Kind::Switch,
+        default: "",
+        help: "Whether this node sends the requests of orbit.http.request; when nothing is said, orbit dev does",
+        set: |config, text| switch(text).map(|enabled| config.http_task_enabled = enabled),
+    },
+    Key {
+        name: "http_task.allow",
+        kind: Kind::List,
+        default: "",
+        help: "Hosts, addresses and networks, each with an optional port, that orbit.http.request may reach although \
+               they are not out on the internet",
+        set: |config, text| rules(text).map(|rules| config.http_task_allow = rules),
+    },
+    Key {
+        name: "http_task.secrets_dir",
+        kind: Kind::Text,
+        default: "",
+        help: "Where the secrets lie that orbit.http.request may send in headers, a file for each",
+        set: |config, text| {
+            config.http_task_secrets_dir = Some(PathBuf::from(text)).filter(|_| !text.is_empty());
+            Ok(())
+        },
+    },
 ];
 
 fn path(text: &str) -> Result<PathBuf, String> {
@@ -231,6 +259,21 @@ fn names(text: &str) -> Result<Vec<String>, String> {
         false => Err(format!("{name:?} is no host name; write it without scheme and port")),
     })
     .collect()
+}
+
+/// Nothing is neither.
+fn switch(text: &str) -> Result<Option<bool>, String> {
+    match text {
+        "" => Ok(None),
+        "true" => Ok(Some(true)),
+        "false" => Ok(Some(false)),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+fn rules(text: &str) -> Result<Rules, String> {
+    let all = text.split(',').map(str::trim).filter(|rule| !rule.is_empty());
+    all.map(str::parse).collect::<Result<_, _>>().map(Rules)
 }
 
 fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {

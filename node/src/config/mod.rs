@@ -15,6 +15,8 @@ mod key;
 pub use flags::Flags;
 pub use key::{KEYS, Key, Kind, find};
 
+use crate::builtin::allow::Rules;
+
 /// How the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -46,6 +48,10 @@ pub struct Config {
     pub in_flight_max: usize,
     pub heartbeat_interval: Duration,
     pub session_timeout: Duration,
+    /// None: by the command that starts the node.
+    pub http_task_enabled: Option<bool>,
+    pub http_task_allow: Rules,
+    pub http_task_secrets_dir: Option<PathBuf>,
 }
 
 /// Why a configuration is not taken.
@@ -115,6 +121,9 @@ impl Default for Config {
             in_flight_max: 0,
             heartbeat_interval: Duration::ZERO,
             session_timeout: Duration::ZERO,
+            http_task_enabled: None,
+            http_task_allow: Rules::default(),
+            http_task_secrets_dir: None,
         };
         for key in KEYS {
             let set = (key.set)(&mut config, key.default);

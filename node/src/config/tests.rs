@@ -37,11 +37,13 @@ fn every_key_can_be_set_in_all_three_places() {
             (Kind::Text, text) => format!("{text:?}"),
             (Kind::Number, number) => number.to_owned(),
             (Kind::List, _) => "[\"a.example\"]".to_owned(),
+            (Kind::Switch, _) => "true".to_owned(),
         };
         let file = file(&format!("{} = {value}", key.name));
         Config::load(Some(file.path()), &BTreeMap::new(), &Flags::default()).unwrap_or_else(|e| panic!("{e}"));
         let bad = environment(&[(&key.variable(), "\u{1} no value of any key ://")]);
-        if key.name != "data_dir" {
+        // Any text is a directory.
+        if !["data_dir", "http_task.secrets_dir"].contains(&key.name) {
             let error = Config::load(None, &bad, &Flags::default()).unwrap_err().to_string();
             assert!(error.starts_with(&key.variable()), "{error}");
         }
@@ -75,6 +77,8 @@ fn a_value_of_another_type_or_range_is_refused_with_its_place() {
         ("[cluster]\nshards = \"16\"", "cluster.shards: a whole number is expected"),
         ("[cluster]\nshards = 0", "cluster.shards: \"0\" is no whole number from 1 to 256"),
         ("[http]\nlisten = 7400", "http.listen: a string is expected"),
+        ("[http_task]\nenabled = \"yes\"", "http_task.enabled: true or false is expected"),
+        ("[http_task]\nallow = [\"http://a\"]", "http_task.allow: \"http://a\" is no host, address or network"),
         ("[http]\nnames = [1]", "http.names: a list of strings is expected"),
         ("http = 3", "there is no key `http`"),
         ("[limits]\nsession_timeout_ms = 6000", "workers would be lost between two heartbeats"),

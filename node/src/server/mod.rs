@@ -37,6 +37,7 @@ pub use addresses::Addresses;
 use addresses::Listeners;
 use serve::{Speaks, serve};
 
+use crate::builtin::{self, Worker};
 use crate::config::Config;
 use crate::gateway::counters::Counters;
 use crate::gateway::guard::Names;
@@ -131,6 +132,7 @@ pub struct Server {
     pub addresses: Addresses,
     service: Service<Production>,
     engine: Engine<Production>,
+    built_in: Worker,
     standing: watch::Sender<Standing>,
     serving: grpc::Serving,
     telling: JoinHandle<()>,
@@ -162,6 +164,7 @@ impl Server {
             None => Listeners::bind(config).await?,
         };
         listeners.announce(config)?;
+        let incarnation = storage.identity.incarnation;
         let later = Arc::new(OnceLock::new());
         let health = Served::start(listeners.health, health::router(Arc::clone(&later)), Speaks::Http, config);
         let node = RaftNode::<Production>::start(Parts {
@@ -179,6 +182,7 @@ impl Server {
         let peers = Served::start(listeners.peer, router, Speaks::Peer, config);
         let engine =
             Engine::open(node, settings(config), Some(PeerAddress(listeners.addresses.peer.to_string()))).await?;
+        let built_in = Worker::start(engine.clone(), incarnation, http_task(config))?;
         let (standing, heard) = watch::channel(Standing::Started);
         let limits = service::Limits {
             payload_bytes_max: config.payload_bytes_max,
@@ -202,7 +206,7 @@ impl Server {
         // Set once: this is the only place.
         let _ = later.set(service.clone());
         let addresses = listeners.addresses;
-        Ok(Self { addresses, service, engine, standing, serving, telling, open, peers, health })
+        Ok(Self { addresses, service, engine, built_in, standing, serving, telling, open, peers, health })
     }
 
     /// Returns once every shard may decide. Requests before wait for it.
@@ -239,12 +243,12 @@ impl Server {
     /// The data was not closed in time; what was acknowledged is on disk all the same. End the process by
     /// [`orbit_raft::disk::end_process`].
     pub async fn stop(self) -> Result<(), StillOpen> {
-        let Self { service, engine, standing, serving, telling, open, peers, health, .. } = self;
+        let Self { service, engine, built_in, standing, serving, telling, open, peers, health, .. } = self;
         standing.send_replace(Standing::Draining);
         telling.abort();
         serving.set(false).await;
         engine.drain();
-        join_all(open.into_iter().map(Served::stop)).await;
+        tokio::join!(join_all(open.into_iter().map(Served::stop)), built_in.stop());
         let ended = tokio::time::timeout(FINISH_TIME_MAX, engine.shutdown()).await;
         tokio::join!(peers.stop(), health.stop());
         drop((service, engine));
@@ -264,6 +268,15 @@ fn settings(config: &Config) -> engine::Settings {
         in_flight_max: config.in_flight_max,
         output_bytes_max: config.payload_bytes_max,
         ..engine::Settings::default()
+    }
+}
+
+fn http_task(config: &Config) -> builtin::Settings {
+    builtin::Settings {
+        enabled: config.http_task_enabled.unwrap_or(false),
+        allow: config.http_task_allow.clone(),
+        secrets_dir: config.http_task_secrets_dir.clone(),
+        payload_bytes_max: config.payload_bytes_max,
     }
 }
 

@@ -4,6 +4,7 @@ use super::block::violation;
 use super::scope::StepScope;
 use super::{Facts, Walk, Walked, next};
 use crate::definition::{Compensate, DurationSpec, Kind, Retry, SignalSpec, Step, Task, UndoAction};
+use crate::document::BUILT_IN_TASKS;
 use crate::event::{Child, Queue, SignalTarget, StepAttemptFailed, StepScheduled, TaskError};
 use crate::expression::Template;
 use crate::key::{self, Key};
@@ -169,7 +170,9 @@ impl Facts<'_> {
         let input = self.payload(&task.input, scope)?;
         let name = text_of(&self.value(&task.name, scope)?)?;
         let contract = self.definition.tasks.get(&name);
-        if contract.is_none() && !name.starts_with("orbit.") {
+        // A chosen name must be declared (L16), which a built-in one cannot be: so no input chooses one.
+        let is_built_in = task.name.constant().is_some() && BUILT_IN_TASKS.contains(&name.as_str());
+        if contract.is_none() && !is_built_in {
             return Err(TaskError::permanent("UNKNOWN_TASK", format!("{name} is not declared in tasks")));
         }
         if let Some(contract) = contract.and_then(|contract| contract.input.as_ref()) {

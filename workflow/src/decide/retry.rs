@@ -4,6 +4,7 @@ use super::{Walk, Walked, next};
 use crate::definition::Retry;
 use crate::event::{RetryScheduled, TaskError};
 use crate::key::{self, Key};
+use crate::value::{Payload, Value};
 
 /// Attempts of a task, and of anything whose `retry` leaves out their number.
 const ATTEMPTS: u32 = 3;
@@ -11,6 +12,8 @@ const INITIAL_DELAY_MS: f64 = 1_000.0;
 const MAX_DELAY_MS: f64 = 60_000.0;
 const MULTIPLIER: f64 = 2.0;
 const JITTER: f64 = 0.1;
+/// A server that asks for more patience than this is asked again all the same.
+const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
 
 impl Walk<'_> {
     /// Schedules the next attempt of unit `key`, if its error and its budget allow one.
@@ -27,7 +30,7 @@ impl Walk<'_> {
             return Ok(());
         }
         let delay_ms = match self.retry_delay(key, retry, used, unit.attempt) {
-            Ok(delay_ms) => delay_ms,
+            Ok(delay_ms) => delay_ms.max(retry_after_ms(error)),
             Err(fault) => return self.unit_fails(key, &fault),
         };
         next(RetryScheduled {
@@ -56,4 +59,13 @@ impl Walk<'_> {
         let u = key::jitter(self.execution_id, self.state.head.run, key, attempt);
         Ok((delay.min(cap) * (1.0 + jitter * u)) as u64)
     }
+}
+
+/// How long a server asked not to be asked again (L13: `Retry-After` honoured), 0 if it did not. The node that heard it
+/// put it into the details of the error, so the delay follows from the recorded event alone. No worker can give this
+/// code.
+fn retry_after_ms(error: &TaskError) -> u64 {
+    let details = error.details.as_ref().filter(|_| error.code == "HTTP_ERROR").map(Payload::value);
+    let asked = details.as_ref().and_then(|details| details.get("retry_after_ms")).and_then(Value::as_i64);
+    asked.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0).min(RETRY_AFTER_MS_MAX)
 }

@@ -55,3 +55,35 @@ fn a_built_in_task_fails_with_orbits_codes() {
     assert!(driven.fail(&token, TaskError::transient("HTTP_ERROR", "503")).accepted);
     assert_eq!(driven.lines().last().unwrap(), "RetryScheduled x next=2");
 }
+
+/// `Retry-After` honoured: never before the server wants to be asked again, and never later than an hour for that.
+#[test]
+fn an_http_error_is_tried_again_no_sooner_than_the_server_asked() {
+    let fails = |code: &str, details: &str, retry: &str| {
+        let mut driven = Driven::start(&format!("steps: [{{id: x, task: orbit.http.request, retry: {retry}}}]\n"));
+        let token = driven.hand_over("x");
+        let details = Some(json(details));
+        assert!(driven.fail(&token, TaskError { details, ..TaskError::transient(code, "") }).accepted);
+        driven.last_of("RetryScheduled")["delay_ms"].as_u64().unwrap()
+    };
+    let fast = "{initial_delay: 1s, jitter: 0, max_delay: 2s}";
+    assert_eq!(fails("HTTP_ERROR", r#"{"status": 429, "retry_after_ms": 7000}"#, fast), 7_000, "also over `max_delay`");
+    assert_eq!(fails("HTTP_ERROR", r#"{"status": 429, "retry_after_ms": 100}"#, fast), 1_000, "the longer one counts");
+    assert_eq!(fails("HTTP_ERROR", r#"{"retry_after_ms": 86400000}"#, fast), 3_600_000, "an hour at most");
+    for odd in
+        [r#"{"retry_after_ms": -1}"#, r#"{"retry_after_ms": "soon"}"#, "[]", "null", r#"{"retry_after_ms": 1e300}"#]
+    {
+        assert_eq!(fails("HTTP_ERROR", odd, fast), 1_000, "{odd}");
+    }
+    assert_eq!(fails("HTTP_UNREACHABLE", r#"{"retry_after_ms": 7000}"#, fast), 1_000, "no answer asked for anything");
+}
+
+/// A name that an input chooses must stand in `tasks` (L16), and a built-in one cannot.
+#[test]
+fn no_input_chooses_a_built_in_task() {
+    for name in ["orbit.http.request", "orbit.http.requests", "orbit."] {
+        let document = format!("steps: [{{id: x, task: \"${{'{name}' + ''}}\", on_failure: continue}}]\n");
+        let driven = Driven::start(&document);
+        assert_eq!(driven.last_of("StepFailed")["error"]["code"], "UNKNOWN_TASK", "{name}");
+    }
+}

@@ -18,10 +18,12 @@ pub(super) fn check(outline: &Outline<'_>, report: &mut Report) {
     }
     for step in &outline.steps {
         task(step.node.get("task"), &join(&step.path, "task"), &tasks, report);
+        language(step.node, &step.path, report);
         child(step.node.get("workflow"), &join(&step.path, "workflow"), &workflows, report);
         if let Some(undo) = step.node.get("compensate") {
             let path = join(&step.path, "compensate");
             task(undo.get("task"), &join(&path, "task"), &tasks, report);
+            language(undo, &path, report);
             child(undo.get("workflow"), &join(&path, "workflow"), &workflows, report);
         }
     }
@@ -39,6 +41,14 @@ fn task(node: Option<&Marked>, path: &str, declared: &[&str], report: &mut Repor
         let message = format!("the task `{name}` has no contract in `tasks`");
         report.misnamed(node.place, path, message, name, declared.iter().copied());
     }
+}
+
+/// Nobody who carries out a built-in announces a language: the task would wait for ever.
+fn language(node: &Marked, path: &str, report: &mut Report) {
+    let Some((_, name)) = fixed_name(node.get("task"), Form::Task) else { return };
+    let Some(language) = node.get("language").filter(|_| BUILT_IN_TASKS.contains(&name)) else { return };
+    let message = format!("{name} is carried out by Orbit itself; leave out `language`");
+    report.fault(language.place, join(path, "language"), message);
 }
 
 fn child(node: Option<&Marked>, path: &str, declared: &[&str], report: &mut Report) {
