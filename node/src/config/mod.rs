@@ -46,6 +46,8 @@ pub struct Config {
     pub in_flight_max: usize,
     pub heartbeat_interval: Duration,
     pub session_timeout: Duration,
+    pub batch_rate: u32,
+    pub retention: Duration,
 }
 
 /// Why a configuration is not taken.
@@ -115,6 +117,8 @@ impl Default for Config {
             in_flight_max: 0,
             heartbeat_interval: Duration::ZERO,
             session_timeout: Duration::ZERO,
+            batch_rate: 0,
+            retention: Duration::ZERO,
         };
         for key in KEYS {
             let set = (key.set)(&mut config, key.default);

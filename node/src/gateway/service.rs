@@ -88,6 +88,8 @@ pub struct Health {
     /// For the metrics alone.
     #[serde(skip)]
     pub broken_executions: u64,
+    #[serde(skip)]
+    pub removed_runs: u64,
     pub node: String,
     pub shards: Vec<ShardHealth>,
 }
@@ -160,6 +162,7 @@ impl<E: Environment> Service<E> {
             active_executions: self.engine().active_executions(),
             worker_sessions: self.engine().worker_sessions(),
             broken_executions: self.engine().broken_executions() as u64,
+            removed_runs: self.engine().removed_runs(),
             node: self.0.node.clone(),
             shards: self.engine().shards(),
         }

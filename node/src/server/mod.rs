@@ -262,6 +262,8 @@ fn settings(config: &Config) -> engine::Settings {
         session_timeout: config.session_timeout,
         alive_max: config.alive_max,
         in_flight_max: config.in_flight_max,
+        retention: config.retention,
+        batch_rate: config.batch_rate,
         ..engine::Settings::default()
     }
 }
