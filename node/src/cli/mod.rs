@@ -14,6 +14,7 @@
 //! - [`signal`], [`query`], [`pause`] (also resume), [`redrive`], [`cancel`], [`delete`]: act on one execution; all but
 //!   query, by [`many`], also on those that fit a filter
 //! - [`batch`]: how far that is
+//! - [`replay`]: decides a history again, from a node or a file
 //! - [`worker`]: a worker without code
 //! - [`bench`]: measures a node
 //!
@@ -54,6 +55,7 @@ mod proto;
 mod query;
 mod redrive;
 mod remote;
+mod replay;
 mod show;
 mod signal;
 mod source;
@@ -99,6 +101,7 @@ enum Command {
     Redrive(redrive::Redrive),
     Delete(delete::Delete),
     Batch(batch::Batch),
+    Replay(replay::Replay),
     Workers(workers::Workers),
     Worker(worker::Worker),
     Bench(bench::Bench),
@@ -128,6 +131,7 @@ impl Command {
             Self::Redrive(redrive) => redrive.run(output),
             Self::Delete(delete) => delete.run(output),
             Self::Batch(batch) => batch.run(output),
+            Self::Replay(replay) => replay.run(output),
             Self::Workers(workers) => workers.run(output),
             Self::Worker(worker) => worker.run(output),
             Self::Bench(bench) => bench.run(output),
@@ -175,6 +179,15 @@ enum Error {
     Declined,
     #[error("BATCH_FAILED: {failed} of {total} failed; `orbit batch {id}` names them")]
     BatchFailed { id: String, failed: u64, total: u64 },
+    #[error("NO_HISTORY: {file} holds no history: {why}; write one with `orbit history ID --output json`")]
+    NoHistory { file: String, why: String },
+    #[error("NOT_REPLAYED: {0}")]
+    NotReplayed(workflow::replay::Error),
+    #[error(
+        "DIFFERENT: event {seq} of {id} is not what the rules decide; the history was changed, or this version decides \
+         otherwise"
+    )]
+    Different { id: String, seq: u64 },
     #[error("INVALID_JSON: what came from {from} cannot be used: {why}; write JSON, @FILE, or @- for stdin")]
     Json { from: String, why: String },
     #[error("NO_DOCUMENT: only cases files were named, which `orbit test` runs; name the documents beside them")]
@@ -216,7 +229,8 @@ impl Error {
             | Self::Task(_)
             | Self::NoCommand(_)
             | Self::Usage(_)
-            | Self::NotConfirmed(_) => End::WrongUsage,
+            | Self::NotConfirmed(_)
+            | Self::NoHistory { .. } => End::WrongUsage,
             Self::Doubtful { .. } => End::Unknown,
             Self::Client(client::Error::Address { .. }) | Self::Config(_) => End::WrongUsage,
             Self::Client(error) | Self::NotMeasured(crate::bench::Error::Client(error)) if error.is_unknown() => {
