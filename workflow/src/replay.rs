@@ -1,7 +1,7 @@
 //! Deciding a recorded history again.
 //!
-//! The rules are a function of the state alone (L4, L10), so at each place of a history they give exactly the event that
-//! stands there — or nothing, where an event came from outside: a start, a hand-over, a result, a signal, a timer.
+//! The rules are a function of the state alone (L4, L10), so at each place of a history they give exactly the event
+//! that stands there — or nothing, where an event came from outside: a start, a hand-over, a result, a signal, a timer.
 //! Anything else means that the history is not what these rules wrote: it was changed, or the rules were.
 //!
 //! What came from outside is taken as it stands; that a worker answered something else, no replay can know.

@@ -82,10 +82,10 @@ impl Replay {
     fn replay(&self, whole: &Whole, output: &mut Output) -> Result<(), Error> {
         let definition = Definition::from_normal_form(whole.definition.get());
         let definition = definition.map_err(|error| self.no_history(format!("its definition: {error}")))?;
-        let read = |(place, event): (usize, &Box<RawValue>)| {
+        let read = |(place, event): (usize, &RawValue)| {
             Recorded::from_json(event.get()).map_err(|error| self.no_history(format!("event {}: {error}", place + 1)))
         };
-        let events = whole.events.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        let events = whole.events.iter().map(AsRef::as_ref).enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
         match replay::replay(&definition, &whole.execution_id, &events) {
             Ok(replayed) => {
                 self.same(whole, replayed, output);
@@ -121,8 +121,7 @@ impl Replay {
             return self.remote.show_text(self.remote.output, &written(&report), output);
         }
         output.line(format_args!("{} run {}: event {seq} is another", whole.execution_id, whole.run));
-        let side =
-            |event: &Option<Event>, none: &str| event.as_ref().map_or_else(|| none.to_owned(), |event| written(event));
+        let side = |event: &Option<Event>, none: &str| event.as_ref().map_or_else(|| none.to_owned(), written);
         output
             .line(format_args!("  expected {}", side(expected, "nothing: the rules wait for something from outside")));
         output.line(format_args!("  recorded {}", side(recorded, "nothing: the history ends before")));
