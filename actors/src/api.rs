@@ -42,6 +42,9 @@ pub struct Started {
     pub created: bool,
 }
 
+/// Most bytes of the name of a signal or query, and of a sender's name for a signal.
+pub const SIGNAL_NAME_BYTES_MAX: usize = 200;
+
 /// Sends a signal to an execution.
 #[derive(Clone, Debug, Default)]
 pub struct SendSignal {
@@ -95,8 +98,12 @@ pub struct QueryAnswer {
     pub execution_id: String,
     /// The query's name.
     pub query: String,
-    /// What its expression gives now.
-    pub value: Value,
+    /// What its expression gives now, if that is at most 3 MiB of JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// What was left out because the answer would be too large.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub omitted: Vec<&'static str>,
 }
 
 /// Status of an execution or unit as it stands on the wire: upper case.

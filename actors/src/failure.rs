@@ -57,7 +57,7 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> Error {
     let code = match refusal {
         Refusal::Finished => Code::ExecutionFinished,
         Refusal::InvalidInput(_) => Code::InvalidInput,
-        Refusal::UnknownSignal(_) => Code::UnknownSignal,
+        Refusal::UnknownSignal { .. } => Code::UnknownSignal,
         Refusal::InvalidSignal(_) => Code::InvalidSignal,
         Refusal::SignalBufferFull => Code::Overloaded,
         Refusal::NotRedrivable(_) => Code::NotRedrivable,

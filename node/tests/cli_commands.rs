@@ -92,6 +92,13 @@ fn a_query_prints_its_value_and_waits_for_one() {
 }
 
 #[test]
+fn a_value_that_no_answer_holds_is_an_error() {
+    let server = Fake::new(|_| ok(r#"{"execution_id":"e1","query":"q","omitted":["value"]}"#));
+    let (out, err, code) = server.orbit(&["query", "e1", "q", "--wait", "1m"]);
+    assert!(out.is_empty() && code == 1 && err.starts_with("error: TOO_LARGE: q of e1 gives more than"), "{err}");
+}
+
+#[test]
 fn pausing_twice_is_pausing_once() {
     let server = Fake::new(|seen| if seen.before == 0 { None } else { ok(PAUSED) });
     let (out, err, code) = server.orbit(&["pause", "e1"]);

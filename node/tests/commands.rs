@@ -15,7 +15,7 @@ const DOCUMENT: &str = "name: ask
 version: 1.0.0
 input: {}
 signals: {tell: {type: [object, string, integer]}, more: {type: integer}}
-queries: {told: steps.wait.output, given: steps.odd.output, input: input}
+queries: {told: steps.wait.output, given: steps.odd.output, input: input, twice: '[input, input]'}
 steps:
   - {id: odd, on_failure: suspend, compute: 'input.list[0] + 1'}
   - {id: wait, await: {signal: tell}}
@@ -129,6 +129,24 @@ async fn suspended_units_are_moved() {
     let redrive = RedriveExecutionRequest { execution_id: "a".into(), ..RedriveExecutionRequest::default() };
     let refused = ended(&clients.redrive_execution(redrive).await.unwrap_err());
     assert_eq!(refused.reason.as_deref(), Some("NOT_REDRIVABLE"));
+    node.server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_would_be_too_large_names_what_it_leaves_out() {
+    let node = started("a").await;
+    let start = json!({"workflow": "ask", "execution_id": "big", "input": {"text": "x".repeat(1_600_000)}});
+    assert_eq!(node.ask(Ask::new("POST", "/v1/executions").json(&start.to_string())).await.status, 201);
+    let once = get(&node, "big/queries/input").await;
+    assert!(once.body.len() > 1_600_000 && once.json().get("omitted").is_none());
+    let twice = get(&node, "big/queries/twice").await.json();
+    assert_eq!(twice, json!({"execution_id": "big", "query": "twice", "omitted": ["value"]}));
+    let mut clients = OrbitServiceClient::new(node.grpc().await);
+    let query = QueryExecutionRequest { execution_id: "big".into(), query: "twice".into(), wait_ms: None };
+    let twice = clients.query_execution(query).await.unwrap().into_inner();
+    assert_eq!((twice.value.len(), twice.omitted), (0, vec!["value".to_owned()]));
+    let shout = post(&node, "a/signals/shout", "").await;
+    assert!(shout.text().contains("it has: more, tell"), "{}", shout.text());
     node.server.stop().await.unwrap();
 }
 

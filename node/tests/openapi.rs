@@ -114,6 +114,7 @@ async fn every_route_answers_in_the_shapes_that_stand_there() {
     tasks(&mut held).await;
     executions(&mut held).await;
     commands(&mut held).await;
+    many(&mut held).await;
     let paths = held.document["paths"].as_object().unwrap();
     let mut all = BTreeSet::new();
     for (path, methods) in paths {
@@ -224,6 +225,27 @@ async fn commands(held: &mut Held) {
     assert_eq!(held.ask("POST", &path, &target, Some(steps)).await.code(), "NOT_REDRIVABLE");
     let state = held.ask("POST", &path, &target, None).await;
     assert_eq!(state.status, 200, "{}", state.text());
+}
+
+async fn many(held: &mut Held) {
+    held.get("/v1/executions", "/v1/executions?attr.who=ann").await;
+    held.get("/v1/executions:count", "/v1/executions:count?attr.who=ann").await;
+    let batch = "/v1/executions:batch";
+    let filter = json!({"workflow": "order", "since": 0, "attention": false, "attr.who": "ann"});
+    let cancel = json!({"filter": filter, "action": "cancel", "reason": "enough", "force": true, "dry_run": true});
+    assert_eq!(held.post(batch, cancel).await, json!({"total": 1}));
+    let signal = json!({"filter": {"workflow": "ask"}, "action": "signal", "signal": "tell", "payload": {"n": 1}});
+    let id = held.post(batch, signal).await["batch_id"].as_str().expect("an id").to_owned();
+    let mut state = json!(null);
+    while state["status"] != "DONE" {
+        state = held.get("/v1/batches/{id}", &format!("/v1/batches/{id}")).await.json();
+    }
+    assert_eq!((&state["done"], &state["failed"]), (&json!(0), &json!(2)), "both are over: {state}");
+    held.ask("POST", "/v1/batches/{id}/stop", &format!("/v1/batches/{id}/stop"), None).await;
+    let redrive = json!({"filter": {"status": "failed"}, "action": "redrive", "steps": ["s"],
+        "redrive_action": "resolve", "output": null, "dry_run": true});
+    held.post(batch, redrive).await;
+    assert_eq!(held.ask("DELETE", "/v1/executions/{id}", "/v1/executions/a-1", None).await.status, 204);
 }
 
 #[tokio::test(flavor = "multi_thread")]

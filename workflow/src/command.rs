@@ -84,8 +84,13 @@ pub enum Refusal {
     #[error("it is not in flight")]
     NotInFlight,
     /// The document declares no such signal.
-    #[error("the workflow declares no signal {0:?}")]
-    UnknownSignal(String),
+    #[error("the workflow declares no signal {name:?}; it has: {declared}")]
+    UnknownSignal {
+        /// What was sent.
+        name: String,
+        /// What is declared, for people.
+        declared: String,
+    },
     /// The payload of a signal breaks its contract.
     #[error("the payload breaks the signal's contract: {}", listed(.0))]
     InvalidSignal(Vec<crate::contract::ValueFault>),
@@ -104,14 +109,33 @@ fn listed(faults: &[crate::contract::ValueFault]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
+/// Names for people: the first twenty, or that there is none.
+#[must_use]
+pub fn declared<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
+    const SHOWN: usize = 20;
+    let count = names.len();
+    let shown = names.take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match count {
+        0 => "none".to_owned(),
+        1..=SHOWN => shown,
+        _ => format!("{shown} and {} more", count - SHOWN),
+    }
+}
+
 impl Refusal {
+    /// The document of an execution declares no signal with this name.
+    #[must_use]
+    pub fn unknown_signal(definition: &Definition, name: &str) -> Self {
+        Self::UnknownSignal { name: name.to_owned(), declared: declared(definition.signals.keys()) }
+    }
+
     /// The public code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
             Self::Finished => "EXECUTION_FINISHED",
             Self::InvalidInput(_) => "INVALID_INPUT",
-            Self::UnknownSignal(_) => "UNKNOWN_SIGNAL",
+            Self::UnknownSignal { .. } => "UNKNOWN_SIGNAL",
             Self::InvalidSignal(_) => "INVALID_SIGNAL",
             Self::SignalBufferFull => "OVERLOADED",
             Self::NotRedrivable(_) => "NOT_REDRIVABLE",

@@ -15,6 +15,7 @@
 //! - [`state`]: what a history adds up to: the fold
 //! - [`decide`]: what follows from a state: the rules of the language
 //! - [`command`]: what can come from outside, and its answers
+//! - [`replay`]: a recorded history, decided again
 //! - [`case`]: test cases of a workflow: the engine with mocked tasks and skipped time
 
 #![warn(missing_docs)]
@@ -29,5 +30,6 @@ pub mod event;
 pub mod expression;
 pub mod key;
 mod plant;
+pub mod replay;
 pub mod state;
 pub mod value;

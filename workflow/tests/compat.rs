@@ -49,10 +49,10 @@ fn histories_of_old_versions_are_decided_the_same() {
                 panic!("{place} begins with something else");
             };
             let definition = &definitions[&*created.workflow];
-            assert_eq!(created.definition_hash, definition.hash, "{place}");
             let (id, _) = path.file_stem().unwrap().to_str().unwrap().rsplit_once('.').unwrap();
-            history::check(definition, id, &history, &place);
-            events += history.len();
+            let replayed = history::check(definition, id, &history, &place);
+            assert!(replayed.decided > 0, "{place}");
+            events += replayed.events;
         }
     }
     assert!(events > 150, "{events} events are too few to be a test");

@@ -5,20 +5,18 @@ use std::time::Duration;
 
 use orbit_raft::Environment;
 use tokio::time::Instant;
+use workflow::command::declared;
 use workflow::decide::BlockScope;
 use workflow::event::RedriveAction;
 use workflow::key::Key;
 use workflow::value::Value;
 
 use super::{Engine, Shard, valid_id, valid_new_id};
-use crate::api::{ExecutionState, QueryAnswer, Redrive, SendSignal, Signalled};
+use crate::api::{ExecutionState, QueryAnswer, Redrive, SIGNAL_NAME_BYTES_MAX, SendSignal, Signalled};
 use crate::error::{Code, Error, Result};
 use crate::execution::What;
 use crate::execution::ask::{Signal, Start};
 use crate::read;
-
-/// Most bytes of a signal's name or its sender's name for it.
-const NAME_BYTES_MAX: usize = 200;
 
 impl<E: Environment> Engine<E> {
     /// Gives an execution a signal, which starts it first if that is wanted and it is not there: both in one commit.
@@ -96,7 +94,7 @@ impl<E: Environment> Engine<E> {
             let mut change = shard.context.changes.wait(&key);
             let value = evaluated(&shard, &key, query)?;
             if value != Value::Null || Instant::now() >= until {
-                return Ok(QueryAnswer { execution_id: id.to_owned(), query: query.to_owned(), value });
+                return Ok(answer(id, query, value));
             }
             // At the time-out it is evaluated once more.
             let _ = tokio::time::timeout_at(until, change.woken()).await;
@@ -104,15 +102,23 @@ impl<E: Environment> Engine<E> {
     }
 }
 
+/// An answer as large as one may be; a value that does not fit is named instead.
+fn answer(id: &str, query: &str, value: Value) -> QueryAnswer {
+    let fits = value.to_json().len() <= read::ANSWER_BYTES_MAX;
+    QueryAnswer {
+        execution_id: id.to_owned(),
+        query: query.to_owned(),
+        value: fits.then_some(value),
+        omitted: if fits { Vec::new() } else { vec!["value"] },
+    }
+}
+
 fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Result<Value> {
     let (run, rows) = read::run(&shard.context.group, &shard.context.definitions, id)?;
     let definition = run.definition();
     let Some(expression) = definition.queries.get(query) else {
-        let declared: Vec<_> = definition.queries.keys().map(String::as_str).collect();
-        let message = match declared.is_empty() {
-            true => format!("the workflow declares no query {query:?}, and no other"),
-            false => format!("the workflow declares no query {query:?}; it has: {}", declared.join(", ")),
-        };
+        let declared = declared(definition.queries.keys());
+        let message = format!("the workflow declares no query {query:?}; it has: {declared}");
         return Err(Error::new(Code::UnknownQuery, message));
     };
     let value = expression.evaluate(&BlockScope::root(run.facts(shard.context.group.now_ms())));
@@ -140,8 +146,8 @@ pub(super) fn redrive_action(request: &Redrive) -> Result<RedriveAction> {
 }
 
 pub(super) fn valid_name(what: &str, name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
-        let message = format!("{what} has 1 to {NAME_BYTES_MAX} bytes and no NUL");
+    if name.is_empty() || name.len() > SIGNAL_NAME_BYTES_MAX || name.contains('\0') {
+        let message = format!("{what} has 1 to {SIGNAL_NAME_BYTES_MAX} bytes and no NUL");
         return Err(Error::new(Code::InvalidRequest, message));
     }
     Ok(())

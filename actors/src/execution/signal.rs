@@ -36,7 +36,7 @@ impl<E: Environment> Life<E> {
             return Err(Error::new(Code::ExecutionExists, message));
         }
         if !definition.signals.contains_key(&signal.name) {
-            return Err(of_refusal(&Refusal::UnknownSignal(signal.name)));
+            return Err(of_refusal(&Refusal::unknown_signal(&definition, &signal.name)));
         }
         let created = start.map(|_| false);
         if let Some(first) = self.first_time(&signal, turn)? {
@@ -109,7 +109,7 @@ impl<E: Environment> Life<E> {
 /// Whether a workflow that has not begun would take the signal.
 fn fits(definition: &Definition, signal: &Signal) -> Result<()> {
     let refused = match definition.signals.get(&signal.name) {
-        None => Refusal::UnknownSignal(signal.name.clone()),
+        None => Refusal::unknown_signal(definition, &signal.name),
         Some(contract) => match contract.check(&signal.payload) {
             Ok(()) => return Ok(()),
             Err(faults) => Refusal::InvalidSignal(faults),

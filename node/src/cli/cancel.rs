@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Error;
+use super::many::{Deed, Many};
 use super::print::Output;
 use super::remote::{self, Asks, Remote};
 use crate::client::answers::State;
@@ -12,8 +13,8 @@ use crate::client::{Call, Client, Harm};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cancel {
     /// The execution.
-    #[arg(value_parser = remote::execution_id)]
-    id: String,
+    #[arg(value_parser = remote::execution_id, required_unless_present = "filter")]
+    id: Option<String>,
     /// Why, for people.
     #[arg(long)]
     reason: Option<String>,
@@ -22,6 +23,8 @@ pub(crate) struct Cancel {
     force: bool,
     #[command(flatten)]
     remote: Remote,
+    #[command(flatten)]
+    many: Many,
 }
 
 #[derive(Serialize)]
@@ -38,9 +41,14 @@ impl Asks for Cancel {
     }
 
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let Some(id) = self.many.or(self.id.as_ref())? else {
+            let (reason, force) = (self.reason.as_deref(), self.force);
+            let deed = Deed { action: "cancel", reason, force, ..Deed::default() };
+            return self.many.act(&self.remote, client, output, &deed).await;
+        };
         let request = Request { reason: self.reason.as_deref(), force: self.force };
-        let call = Call::post(["v1", "executions", &self.id, "cancel"], Harm::None).json(&request);
-        let answer = client.send(&call).await.map_err(|error| Error::from(error).about(&self.id))?;
+        let call = Call::post(["v1", "executions", id, "cancel"], Harm::None).json(&request);
+        let answer = client.send(&call).await.map_err(|error| Error::from(error).about(id))?;
         self.remote.show(&answer, output, |output, state: State| {
             let State { execution_id, status, .. } = &state;
             let doing = if state.is_over() { "" } else { ", is being cancelled; `orbit watch` shows how" };

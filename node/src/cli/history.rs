@@ -1,6 +1,6 @@
 //! `orbit history ID`: everything that happened to an execution.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::event::{Line, values};
@@ -33,13 +33,13 @@ pub(crate) struct History {
 const VALUE_MAX: usize = 2_000;
 
 /// A history that can be replayed without a node.
-#[derive(Serialize)]
-struct Whole {
-    execution_id: String,
-    run: u32,
-    events: Vec<Box<RawValue>>,
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Whole {
+    pub(crate) execution_id: String,
+    pub(crate) run: u32,
+    pub(crate) events: Vec<Box<RawValue>>,
     /// The normal form of its workflow.
-    definition: Box<RawValue>,
+    pub(crate) definition: Box<RawValue>,
 }
 
 /// One page of a history.
@@ -48,27 +48,38 @@ pub(crate) async fn page(client: &Client, id: &str, run: Option<u32>, from: u64)
     Ok(client.send(&call).await?.read()?)
 }
 
+/// All pages of a history, from an event on.
+pub(crate) async fn all(client: &Client, id: &str, run: Option<u32>, from: u64) -> Result<HistoryPage, Error> {
+    let mut history = page(client, id, run, from).await?;
+    while let Some(next) = history.next {
+        // The newest run may be another by now.
+        let more = page(client, id, Some(history.run), next).await?;
+        history.events.extend(more.events);
+        history.next = more.next;
+    }
+    Ok(history)
+}
+
+/// A history with its definition.
+pub(crate) async fn whole(client: &Client, history: HistoryPage) -> Result<Whole, Error> {
+    let HistoryPage { execution_id, run, events, .. } = history;
+    let call = Call::get(["v1", "executions", &execution_id]).query("run", Some(run));
+    let State { workflow, version, .. } = client.send(&call).await?.read()?;
+    let definition = client.send(&Call::get(["v1", "workflows", &workflow, &version])).await?.read()?;
+    Ok(Whole { execution_id, run, events, definition })
+}
+
 impl Asks for History {
     fn remote(&self) -> &Remote {
         &self.remote
     }
 
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
-        let mut history = page(client, &self.id, self.run, self.from).await?;
-        while let Some(next) = history.next {
-            // The newest run may be another by now.
-            let more = page(client, &self.id, Some(history.run), next).await?;
-            history.events.extend(more.events);
-            history.next = more.next;
-        }
+        let history = all(client, &self.id, self.run, self.from).await?;
         if self.remote.output == Form::Table {
             return self.print(&history, output);
         }
-        let call = Call::get(["v1", "executions", &self.id]).query("run", Some(history.run));
-        let State { workflow, version, .. } = client.send(&call).await?.read()?;
-        let definition = client.send(&Call::get(["v1", "workflows", &workflow, &version])).await?.read()?;
-        let HistoryPage { execution_id, run, events, .. } = history;
-        let whole = Whole { execution_id, run, events, definition };
+        let whole = whole(client, history).await?;
         let text = serde_json::to_string(&whole).map_err(|error| Error::System(error.to_string()))?;
         self.remote.show_text(self.remote.output, &text, output);
         Ok(())

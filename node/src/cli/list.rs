@@ -30,6 +30,9 @@ pub(crate) struct List {
     /// Only those in which a unit waits for somebody to decide.
     #[arg(long)]
     attention: bool,
+    /// Only those whose attribute has this value; may be given several times, and then all must be true.
+    #[arg(long = "attr", value_name = "NAME=VALUE", value_parser = attribute)]
+    attributes: Vec<(String, String)>,
     /// How many per page.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -55,7 +58,7 @@ struct All {
 
 impl List {
     async fn page(&self, client: &Client, cursor: Option<&String>) -> Result<Answer, client::Error> {
-        let call = Call::get(["v1", "executions"])
+        let mut call = Call::get(["v1", "executions"])
             .query("status", self.status.as_ref())
             .query("workflow", self.workflow.as_ref())
             .query("version", self.version.as_ref())
@@ -64,6 +67,9 @@ impl List {
             .query("attention", self.attention.then_some("true"))
             .query("limit", self.limit.or(self.all.then_some(LIMIT_OF_ALL)))
             .query("cursor", cursor);
+        for (name, value) in &self.attributes {
+            call = call.query(format!("attr.{name}"), Some(value));
+        }
         client.send(&call).await
     }
 }
@@ -98,11 +104,28 @@ impl Asks for List {
     }
 }
 
+/// `NAME=VALUE`.
+fn attribute(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("write NAME=VALUE, for example customer=c1")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `customer=c1 total=12`, as far as a cell goes.
+fn attributes(summary: &Summary) -> String {
+    let shown = summary.attributes.iter().map(|(name, value)| {
+        let text = serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned());
+        format!("{name}={text}")
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
 fn print(page: ExecutionPage, output: &mut Output) -> Result<(), Error> {
     let mut rows = Vec::new();
     for execution in &page.executions {
         let summary: Summary = serde_json::from_str(execution.get())
             .map_err(|error| client::Error::NotUnderstood { why: error.to_string() })?;
+        let attributes = attributes(&summary);
         rows.push(vec![
             summary.execution_id,
             format!("{} {}", summary.workflow, summary.version),
@@ -110,10 +133,11 @@ fn print(page: ExecutionPage, output: &mut Output) -> Result<(), Error> {
             time::seconds(summary.created_at_ms),
             summary.finished_at_ms.map(time::seconds).unwrap_or_default(),
             if summary.attention == 0 { String::new() } else { summary.attention.to_string() },
+            attributes,
             summary.error.map(|error| error.code).unwrap_or_default(),
         ]);
     }
-    let headings = ["ID", "WORKFLOW", "STATUS", "CREATED", "FINISHED", "ATTENTION", "ERROR"];
+    let headings = ["ID", "WORKFLOW", "STATUS", "CREATED", "FINISHED", "ATTENTION", "ATTRIBUTES", "ERROR"];
     table::print(output, &headings, rows, "no execution fits");
     if let Some(cursor) = page.next_cursor {
         output.note(format_args!("more: --cursor {cursor}, or --all"));

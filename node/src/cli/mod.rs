@@ -11,7 +11,10 @@
 //! [`remote`]:
 //!
 //! - [`deploy`], [`workflows`], [`start`], [`list`], [`show`], [`history`], [`watch`], [`workers`]
-//! - [`signal`], [`query`], [`pause`] (also resume), [`redrive`], [`cancel`]: act on one execution
+//! - [`signal`], [`query`], [`pause`] (also resume), [`redrive`], [`cancel`], [`delete`]: act on one execution; all but
+//!   query, by [`many`], also on those that fit a filter
+//! - [`batch`]: how far that is
+//! - [`replay`]: decides a history again, from a node or a file
 //! - [`worker`]: a worker without code
 //! - [`bench`]: measures a node
 //!
@@ -29,10 +32,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod batch;
 mod bench;
 mod cancel;
 mod check;
 mod completion;
+mod delete;
 mod deploy;
 mod dev;
 mod event;
@@ -41,6 +46,7 @@ mod history;
 mod json;
 mod junit;
 mod list;
+mod many;
 mod near;
 mod order;
 mod pause;
@@ -49,6 +55,7 @@ mod proto;
 mod query;
 mod redrive;
 mod remote;
+mod replay;
 mod show;
 mod signal;
 mod source;
@@ -92,6 +99,9 @@ enum Command {
     Pause(pause::Pause),
     Resume(pause::Resume),
     Redrive(redrive::Redrive),
+    Delete(delete::Delete),
+    Batch(batch::Batch),
+    Replay(replay::Replay),
     Workers(workers::Workers),
     Worker(worker::Worker),
     Bench(bench::Bench),
@@ -119,6 +129,9 @@ impl Command {
             Self::Pause(pause) => pause.run(output),
             Self::Resume(resume) => resume.run(output),
             Self::Redrive(redrive) => redrive.run(output),
+            Self::Delete(delete) => delete.run(output),
+            Self::Batch(batch) => batch.run(output),
+            Self::Replay(replay) => replay.run(output),
             Self::Workers(workers) => workers.run(output),
             Self::Worker(worker) => worker.run(output),
             Self::Bench(bench) => bench.run(output),
@@ -154,6 +167,27 @@ enum Error {
         "STILL_NULL: {query} of {id} gave null for {waited}; wait longer, or see with `orbit show {id}` where it is"
     )]
     StillNull { query: String, id: String, waited: String },
+    #[error(
+        "TOO_LARGE: {query} of {id} gives more than the 3 MiB of an answer; declare a query that gives a part of it"
+    )]
+    TooLarge { query: String, id: String },
+    #[error("INVALID_USAGE: {0}; `--help` tells more")]
+    Usage(String),
+    #[error("NOT_CONFIRMED: {0} Nothing was done, for there is no terminal to ask at; say --yes if that is meant")]
+    NotConfirmed(String),
+    #[error("NOT_CONFIRMED: nothing was done")]
+    Declined,
+    #[error("BATCH_FAILED: {failed} of {total} failed; `orbit batch {id}` names them")]
+    BatchFailed { id: String, failed: u64, total: u64 },
+    #[error("NO_HISTORY: {file} holds no history: {why}; write one with `orbit history ID --output json`")]
+    NoHistory { file: String, why: String },
+    #[error("NOT_REPLAYED: {0}")]
+    NotReplayed(workflow::replay::Error),
+    #[error(
+        "DIFFERENT: event {seq} of {id} is not what the rules decide; the history was changed, or this version decides \
+         otherwise"
+    )]
+    Different { id: String, seq: u64 },
     #[error("INVALID_JSON: what came from {from} cannot be used: {why}; write JSON, @FILE, or @- for stdin")]
     Json { from: String, why: String },
     #[error("NO_DOCUMENT: only cases files were named, which `orbit test` runs; name the documents beside them")]
@@ -189,9 +223,14 @@ impl Error {
     fn end(&self) -> End {
         match self {
             Self::Source(error) if error.is_usage() => End::WrongUsage,
-            Self::NoCases(_) | Self::OnlyCases | Self::Json { .. } | Self::Task(_) | Self::NoCommand(_) => {
-                End::WrongUsage
-            }
+            Self::NoCases(_)
+            | Self::OnlyCases
+            | Self::Json { .. }
+            | Self::Task(_)
+            | Self::NoCommand(_)
+            | Self::Usage(_)
+            | Self::NotConfirmed(_)
+            | Self::NoHistory { .. } => End::WrongUsage,
             Self::Doubtful { .. } => End::Unknown,
             Self::Client(client::Error::Address { .. }) | Self::Config(_) => End::WrongUsage,
             Self::Client(error) | Self::NotMeasured(crate::bench::Error::Client(error)) if error.is_unknown() => {

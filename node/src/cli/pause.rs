@@ -1,6 +1,7 @@
 //! `orbit pause ID` and `orbit resume ID`: halt an execution, and let it go on.
 
 use super::Error;
+use super::many::{Deed, Many};
 use super::print::Output;
 use super::remote::{self, Asks, Remote};
 use crate::client::answers::State;
@@ -10,20 +11,24 @@ use crate::client::{Answer, Call, Client, Harm};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Pause {
     /// The execution.
-    #[arg(value_parser = remote::execution_id)]
-    id: String,
+    #[arg(value_parser = remote::execution_id, required_unless_present = "filter")]
+    id: Option<String>,
     #[command(flatten)]
     remote: Remote,
+    #[command(flatten)]
+    many: Many,
 }
 
 /// Let a paused execution go on.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resume {
     /// The execution.
-    #[arg(value_parser = remote::execution_id)]
-    id: String,
+    #[arg(value_parser = remote::execution_id, required_unless_present = "filter")]
+    id: Option<String>,
     #[command(flatten)]
     remote: Remote,
+    #[command(flatten)]
+    many: Many,
 }
 
 impl Asks for Pause {
@@ -32,7 +37,11 @@ impl Asks for Pause {
     }
 
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
-        let answer = ask(client, &self.id, "pause").await?;
+        let Some(id) = self.many.or(self.id.as_ref())? else {
+            let deed = Deed { action: "pause", ..Deed::default() };
+            return self.many.act(&self.remote, client, output, &deed).await;
+        };
+        let answer = ask(client, id, "pause").await?;
         self.remote.show(&answer, output, |output, State { execution_id, status, .. }: State| {
             output.line(format_args!("{execution_id} {status}; `orbit resume {execution_id}` lets it go on"));
         })
@@ -45,7 +54,11 @@ impl Asks for Resume {
     }
 
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
-        let answer = ask(client, &self.id, "resume").await?;
+        let Some(id) = self.many.or(self.id.as_ref())? else {
+            let deed = Deed { action: "resume", ..Deed::default() };
+            return self.many.act(&self.remote, client, output, &deed).await;
+        };
+        let answer = ask(client, id, "resume").await?;
         self.remote.show(&answer, output, |output, State { execution_id, status, .. }: State| {
             output.line(format_args!("{execution_id} {status}"));
         })

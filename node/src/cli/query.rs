@@ -42,15 +42,21 @@ impl Asks for Query {
             let wait_ms = self.wait.map(|_| left.as_millis());
             let call = Call::get(["v1", "executions", &self.id, "queries", &self.name]).query("wait_ms", wait_ms);
             let answer = client.send(&call.within(left + Duration::from_secs(15))).await?;
-            let is_null = answer.read::<QueryAnswer>()?.value.get() == "null";
+            let value = answer.read::<QueryAnswer>()?.value;
+            let is_null = value.as_ref().is_some_and(|value| value.get() == "null");
             // A node that goes away answers early.
             if is_null && Instant::now() < until {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
             self.remote.show(&answer, output, |output, answer: QueryAnswer| {
-                output.line(answer.value.get());
+                if let Some(value) = answer.value {
+                    output.line(value.get());
+                }
             })?;
+            if value.is_none() {
+                return Err(Error::TooLarge { query: self.name.clone(), id: self.id.clone() });
+            }
             return match self.wait {
                 Some(wait) if is_null => {
                     let waited = case::duration(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));

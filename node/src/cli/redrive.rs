@@ -5,6 +5,7 @@ use serde::Serialize;
 use workflow::value::Payload;
 
 use super::Error;
+use super::many::{Deed, Many};
 use super::print::Output;
 use super::remote::{self, Asks, Remote};
 use crate::client::answers::State;
@@ -14,8 +15,8 @@ use crate::client::{Call, Client, Harm};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Redrive {
     /// The execution.
-    #[arg(value_parser = remote::execution_id)]
-    id: String,
+    #[arg(value_parser = remote::execution_id, required_unless_present = "filter")]
+    id: Option<String>,
     /// Only this unit, by its key; may be given several times. All that failed, were cancelled or are suspended if not
     /// given.
     #[arg(long = "step", value_name = "KEY")]
@@ -28,12 +29,14 @@ pub(crate) struct Redrive {
     value: Option<String>,
     #[command(flatten)]
     remote: Remote,
+    #[command(flatten)]
+    many: Many,
 }
 
 /// What becomes of the units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Action {
+pub(crate) enum Action {
     /// They are tried again.
     Retry,
     /// They count as succeeded, with --value.
@@ -58,10 +61,20 @@ impl Asks for Redrive {
 
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
         let value = self.value.as_deref().map(remote::payload).transpose()?;
+        let Some(id) = self.many.or(self.id.as_ref())? else {
+            let deed = Deed {
+                action: "redrive",
+                steps: &self.steps,
+                redrive_action: Some(self.action),
+                output: value,
+                ..Deed::default()
+            };
+            return self.many.act(&self.remote, client, output, &deed).await;
+        };
         let request = Request { steps: &self.steps, action: self.action, output: value };
         // Once more could move what has failed again since.
-        let call = Call::post(["v1", "executions", &self.id, "redrive"], Harm::Possible).json(&request);
-        let next = || format!("`orbit history {}` tells by a WorkflowRedriven at its end", self.id);
+        let call = Call::post(["v1", "executions", id, "redrive"], Harm::Possible).json(&request);
+        let next = || format!("`orbit history {id}` tells by a WorkflowRedriven at its end");
         let answer = client.send(&call).await.map_err(|error| Error::from(error).doubted(next))?;
         self.remote.show(&answer, output, |output, state: State| {
             let State { execution_id, status, attention, .. } = &state;

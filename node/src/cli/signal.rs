@@ -3,29 +3,27 @@
 use serde::Serialize;
 use workflow::value::Payload;
 
+use super::many::{Deed, Many};
 use super::print::Output;
-use super::remote::{self, Asks, Remote, payload};
+use super::remote::{self, Asks, Remote};
 use super::{Error, start};
 use crate::client::answers::Signalled;
 use crate::client::{Call, Client, Harm};
 
 /// Give an execution a signal.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "orbit signal [OPTIONS] <ID> <NAME> [JSON]\n       \
+                            orbit signal [OPTIONS] --filter <KEY=VALUE,…> <NAME> [JSON]")]
 pub(crate) struct Signal {
-    /// The execution.
-    #[arg(value_parser = remote::execution_id)]
-    id: String,
-    /// The signal.
-    #[arg(value_parser = remote::name)]
-    name: String,
-    /// What it says: JSON, @FILE, or @- for stdin; {} if not given.
-    #[arg(value_name = "JSON")]
-    payload: Option<String>,
+    /// The execution, unless a filter says which; the signal; what it says: JSON, @FILE, or @- for stdin, {} if not
+    /// given.
+    #[arg(value_name = "ID NAME JSON", required = true, num_args = 1..=3)]
+    words: Vec<String>,
     /// Your name for this signal: with the same one it counts once, however often this is called.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "filter")]
     dedup_id: Option<String>,
     /// Start an execution of this workflow if there is none with this id, in one step with the signal.
-    #[arg(long, value_name = "WORKFLOW")]
+    #[arg(long, value_name = "WORKFLOW", conflicts_with = "filter")]
     start_workflow: Option<String>,
     /// Its version; the latest if not given.
     #[arg(long, value_name = "VERSION", requires = "start_workflow")]
@@ -35,6 +33,8 @@ pub(crate) struct Signal {
     start_input: Option<String>,
     #[command(flatten)]
     remote: Remote,
+    #[command(flatten)]
+    many: Many,
 }
 
 #[derive(Serialize)]
@@ -55,6 +55,11 @@ impl Asks for Signal {
     }
 
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        if self.many.is_given() {
+            let (name, payload) = self.said(&self.words)?;
+            let deed = Deed { action: "signal", signal: Some(name), payload, ..Deed::default() };
+            return self.many.act(&self.remote, client, output, &deed).await;
+        }
         // With a name of our own the call may be repeated, whatever became of the one before.
         let dedup_id = self.dedup_id.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         let answer = match client.send(&self.call(&dedup_id)?).await {
@@ -77,10 +82,29 @@ impl Asks for Signal {
 }
 
 impl Signal {
+    /// `NAME [JSON]`.
+    fn said<'a>(&self, words: &'a [String]) -> Result<(&'a str, Option<Payload>), Error> {
+        let (name, payload) = match words {
+            [name] => (name, None),
+            [name, payload] => (name, Some(remote::payload(payload)?)),
+            _ => return Err(self.misused()),
+        };
+        remote::name(name).map_err(Error::Usage)?;
+        Ok((name, payload))
+    }
+
+    fn misused(&self) -> Error {
+        let said = if self.many.is_given() { "NAME [JSON] beside --filter" } else { "ID NAME [JSON]" };
+        Error::Usage(format!("say {said}"))
+    }
+
     fn call(&self, dedup_id: &str) -> Result<Call, Error> {
-        let payload = self.payload.as_deref().map(payload).transpose()?;
+        let [id, said @ ..] = self.words.as_slice() else { return Err(self.misused()) };
+        self.many.or(Some(id))?;
+        let id = remote::execution_id(id).map_err(Error::Usage)?;
+        let (name, payload) = self.said(said)?;
         let Some(workflow) = &self.start_workflow else {
-            let call = Call::post(["v1", "executions", &self.id, "signals", &self.name], Harm::None);
+            let call = Call::post(["v1", "executions", &id, "signals", name], Harm::None);
             let call = call.query("dedup_id", Some(dedup_id));
             return Ok(match payload {
                 Some(payload) => call.json(&payload),
@@ -94,7 +118,7 @@ impl Signal {
             payload,
             dedup_id,
         };
-        let name = format!("{}:start", self.name);
-        Ok(Call::post(["v1", "executions", &self.id, "signals", &name], Harm::None).json(&request))
+        let name = format!("{name}:start");
+        Ok(Call::post(["v1", "executions", &id, "signals", &name], Harm::None).json(&request))
     }
 }

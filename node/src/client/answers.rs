@@ -56,7 +56,14 @@ pub(crate) struct Signalled {
 /// The answer of a query.
 #[derive(Debug, Deserialize)]
 pub(crate) struct QueryAnswer {
-    pub(crate) value: Box<RawValue>,
+    /// None when it would be too large for an answer; what is null is `null`.
+    #[serde(default, deserialize_with = "given")]
+    pub(crate) value: Option<Box<RawValue>>,
+}
+
+/// Not an option of it, for which `null` would be as if nothing was said.
+fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// Why something failed.
@@ -80,6 +87,8 @@ pub(crate) struct Summary {
     #[serde(default)]
     pub(crate) finished_at_ms: Option<u64>,
     #[serde(default)]
+    pub(crate) attributes: BTreeMap<String, Box<RawValue>>,
+    #[serde(default)]
     pub(crate) error: Option<Failure>,
 }
 
@@ -91,6 +100,41 @@ pub(crate) struct ExecutionPage {
     pub(crate) next_cursor: Option<String>,
     #[serde(default)]
     pub(crate) as_of_ms: u64,
+}
+
+/// A batch that has begun, or what it would be about.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BatchStarted {
+    #[serde(default)]
+    pub(crate) batch_id: Option<String>,
+    pub(crate) total: u64,
+    #[serde(default)]
+    pub(crate) at_least: bool,
+}
+
+/// How far a batch is.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Batch {
+    pub(crate) action: String,
+    pub(crate) status: String,
+    #[serde(default)]
+    pub(crate) stopped: bool,
+    pub(crate) total: u64,
+    #[serde(default)]
+    pub(crate) at_least: bool,
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    #[serde(default)]
+    pub(crate) errors: Vec<BatchFault>,
+}
+
+/// An execution that a batch could not act on.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BatchFault {
+    pub(crate) execution_id: String,
+    pub(crate) code: String,
+    #[serde(default)]
+    pub(crate) message: String,
 }
 
 /// The state of an execution.

@@ -1,5 +1,6 @@
 //! One request.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,7 +24,7 @@ pub(crate) enum Harm {
 pub(crate) struct Call {
     pub(super) method: Method,
     pub(super) path: Vec<String>,
-    pub(super) query: Vec<(&'static str, String)>,
+    pub(super) query: Vec<(Cow<'static, str>, String)>,
     pub(super) body: Option<(&'static str, Bytes)>,
     pub(super) harm: Harm,
     pub(super) timeout: Duration,
@@ -45,9 +46,14 @@ impl Call {
         Self::new(Method::POST, path, harm)
     }
 
+    /// Removes something. A second time it is not there any more, so this is not repeated blindly.
+    pub(crate) fn delete<'a>(path: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(Method::DELETE, path, Harm::Possible)
+    }
+
     /// Adds a parameter if there is a value for it.
-    pub(crate) fn query(mut self, name: &'static str, value: Option<impl ToString>) -> Self {
-        self.query.extend(value.map(|value| (name, value.to_string())));
+    pub(crate) fn query(mut self, name: impl Into<Cow<'static, str>>, value: Option<impl ToString>) -> Self {
+        self.query.extend(value.map(|value| (name.into(), value.to_string())));
         self
     }
 

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use workflow::expression::text::parse_duration_ms;
+
 use super::{Config, LogFormat};
 use crate::builtin::allow::Rules;
 
@@ -213,6 +215,20 @@ pub const KEYS: &[Key] = &[
             Ok(())
         },
     },
+    Key {
+        name: "limits.batch_rate",
+        kind: Kind::Number,
+        default: "200",
+        help: "How many executions a batch acts on per second, at most",
+        set: |config, text| number(text, 1, 10_000).map(|rate| config.batch_rate = rate as u32),
+    },
+    Key {
+        name: "retention",
+        kind: Kind::Text,
+        default: "30d",
+        help: "How long runs are kept after their end where their workflow does not say",
+        set: |config, text| retention(text).map(|time| config.retention = time),
+    },
 ];
 
 fn path(text: &str) -> Result<PathBuf, String> {
@@ -280,6 +296,14 @@ fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
     match text.parse() {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
         _ => Err(format!("{text:?} is no whole number from {min} to {max}")),
+    }
+}
+
+/// At least a second: what is over must be there for whoever waits for it.
+fn retention(text: &str) -> Result<Duration, String> {
+    match parse_duration_ms(text) {
+        Some(ms) if ms >= 1_000 => Ok(Duration::from_millis(ms)),
+        _ => Err(format!("{text:?} is no duration of at least 1s; write 30d, 12h or 90m")),
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Config {
     pub http_task_enabled: Option<bool>,
     pub http_task_allow: Rules,
     pub http_task_secrets_dir: Option<PathBuf>,
+    pub batch_rate: u32,
+    pub retention: Duration,
 }
 
 /// Why a configuration is not taken.
@@ -124,6 +126,8 @@ impl Default for Config {
             http_task_enabled: None,
             http_task_allow: Rules::default(),
             http_task_secrets_dir: None,
+            batch_rate: 0,
+            retention: Duration::ZERO,
         };
         for key in KEYS {
             let set = (key.set)(&mut config, key.default);

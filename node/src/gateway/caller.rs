@@ -9,6 +9,14 @@ pub enum Caller {
     Open,
 }
 
+impl std::fmt::Display for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+        }
+    }
+}
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -30,6 +38,8 @@ pub enum Action {
     Pause,
     /// Letting what has failed go on.
     Redrive,
+    /// Removing executions that are over.
+    Delete,
     /// Getting tasks and reporting results.
     Work,
     /// Looking at the node.

@@ -77,6 +77,9 @@ impl Counters {
             head(&mut text, name, help, "gauge");
             let _ = writeln!(text, "{name} {value}");
         }
+        let name = "orbit_removed_runs_total";
+        head(&mut text, name, "Runs removed on shards led here because their retention had passed.", "counter");
+        let _ = writeln!(text, "{name} {}", health.removed_runs);
         shards(&mut text, health);
         text
     }

@@ -8,12 +8,16 @@
 //!
 //! - [`caller`]: who asks, and whether he may;
 //! - [`service`]: every operation once, typed: checked, cut to its limits, handed to the engine;
+//! - [`batch`]: the same for actions on many executions;
+//! - `audit`: who changed what, in the log;
 //! - [`status`]: what a code is in HTTP and in gRPC;
 //! - [`guard`]: requests that a web page made a browser send;
 //! - [`counters`]: what is counted, and how it is shown;
 //! - [`http`]: the routes, as one table;
 //! - [`grpc`]: the services.
 
+mod audit;
+pub mod batch;
 pub mod caller;
 pub mod counters;
 pub mod grpc;

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use workflow::document::Format;
 use workflow::value::Payload;
 
+use super::audit::{self, Deed};
 use super::caller::{Action, Caller, authorize};
 use super::counters::Counters;
 use super::validate;
@@ -88,6 +89,8 @@ pub struct Health {
     /// For the metrics alone.
     #[serde(skip)]
     pub broken_executions: u64,
+    #[serde(skip)]
+    pub removed_runs: u64,
     pub node: String,
     pub shards: Vec<ShardHealth>,
 }
@@ -120,7 +123,7 @@ impl<E: Environment> Service<E> {
         Self(Arc::new(parts))
     }
 
-    fn engine(&self) -> &Engine<E> {
+    pub(super) fn engine(&self) -> &Engine<E> {
         &self.0.engine
     }
 
@@ -139,7 +142,7 @@ impl<E: Environment> Service<E> {
         let _ = standing.wait_for(|standing| *standing == Standing::Draining).await;
     }
 
-    fn payload(&self, field: &str, payload: &Payload) -> Result<()> {
+    pub(super) fn payload(&self, field: &str, payload: &Payload) -> Result<()> {
         validate::payload(field, payload, self.0.limits.payload_bytes_max)
     }
 
@@ -160,6 +163,7 @@ impl<E: Environment> Service<E> {
             active_executions: self.engine().active_executions(),
             worker_sessions: self.engine().worker_sessions(),
             broken_executions: self.engine().broken_executions() as u64,
+            removed_runs: self.engine().removed_runs(),
             node: self.0.node.clone(),
             shards: self.engine().shards(),
         }
@@ -207,13 +211,13 @@ impl<E: Environment> Service<E> {
     pub async fn list(&self, caller: Caller, request: ListExecutions, limit: Option<u64>) -> Result<ExecutionPage> {
         authorize(caller, Action::List)?;
         let limit = within("limit", limit, LIST)?;
-        self.engine().list(ListExecutions { limit: limit as usize, ..filter(request)? }).await
+        self.engine().list(ListExecutions { limit: limit as usize, ..validate::filter(request)? }).await
     }
 
     /// How many, and whether there may be more than were looked at.
     pub async fn count(&self, caller: Caller, request: ListExecutions) -> Result<(u64, bool)> {
         authorize(caller, Action::List)?;
-        self.engine().count(filter(request)?).await
+        self.engine().count(validate::filter(request)?).await
     }
 
     pub async fn show(&self, caller: Caller, id: &str, run: Option<u32>) -> Result<ExecutionState> {
@@ -277,7 +281,19 @@ impl<E: Environment> Service<E> {
         authorize(caller, Action::Cancel)?;
         validate::known_id(id)?;
         validate::text("reason", reason)?;
-        self.engine().cancel(id, reason, force).await
+        let cancelled = self.engine().cancel(id, reason, force).await;
+        if force {
+            audit::record(caller, Deed::ForceCancel, id, &cancelled);
+        }
+        cancelled
+    }
+
+    pub async fn delete(&self, caller: Caller, id: &str) -> Result<()> {
+        authorize(caller, Action::Delete)?;
+        validate::known_id(id)?;
+        let deleted = self.engine().delete(id).await;
+        audit::record(caller, Deed::Delete, id, &deleted);
+        deleted
     }
 
     /// With a start the caller must be allowed both.
@@ -291,9 +307,9 @@ impl<E: Environment> Service<E> {
                 self.is_start(start)?;
             }
         }
-        validate::name("signal", &request.signal)?;
+        validate::signal("signal", &request.signal)?;
         if let Some(dedup_id) = &request.dedup_id {
-            validate::name("dedup_id", dedup_id)?;
+            validate::signal("dedup_id", dedup_id)?;
         }
         self.payload("payload", &request.payload)?;
         self.engine().signal(request).await
@@ -302,7 +318,7 @@ impl<E: Environment> Service<E> {
     pub async fn query(&self, caller: Caller, id: &str, query: &str, wait_ms: Option<u64>) -> Result<QueryAnswer> {
         authorize(caller, Action::Query)?;
         validate::known_id(id)?;
-        validate::name("query", query)?;
+        validate::signal("query", query)?;
         tokio::select! {
             answer = self.engine().query(id, query, wait(wait_ms, QUERY_MS)) => answer,
             () = self.draining() => self.engine().query(id, query, Duration::ZERO).await,
@@ -324,13 +340,13 @@ impl<E: Environment> Service<E> {
     pub async fn redrive(&self, caller: Caller, request: Redrive) -> Result<ExecutionState> {
         authorize(caller, Action::Redrive)?;
         validate::known_id(&request.execution_id)?;
-        if let Some(steps) = &request.steps {
-            validate::steps(steps)?;
-        }
-        if let Some(output) = &request.output {
-            self.payload("output", output)?;
-        }
+        self.is_redrive(request.steps.as_deref(), request.output.as_ref())?;
         self.engine().redrive(request).await
+    }
+
+    pub(super) fn is_redrive(&self, steps: Option<&[String]>, output: Option<&Payload>) -> Result<()> {
+        steps.map_or(Ok(()), validate::steps)?;
+        output.map_or(Ok(()), |output| self.payload("output", output))
     }
 
     fn reads(&self, caller: Caller, id: &str) -> Result<()> {
@@ -422,16 +438,4 @@ impl<E: Environment> Service<E> {
 
 fn more_work(session: Option<&str>) -> Result<()> {
     session.map_or(Ok(()), |session| validate::opaque("worker_session_id", session))
-}
-
-fn filter(request: ListExecutions) -> Result<ListExecutions> {
-    for (field, text) in [("workflow", &request.workflow), ("version", &request.version)] {
-        if let Some(text) = text {
-            validate::name(field, text)?;
-        }
-    }
-    if let Some(cursor) = &request.cursor {
-        validate::opaque("cursor", cursor)?;
-    }
-    Ok(request)
 }

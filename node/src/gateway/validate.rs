@@ -1,7 +1,7 @@
 //! What a request must look like before the engine sees it. Numbers above a maximum are cut to it; everything else that
 //! does not fit is refused.
 
-use orbit_actors::api::{Register, StartExecution};
+use orbit_actors::api::{ListExecutions, Register, SIGNAL_NAME_BYTES_MAX, StartExecution};
 use orbit_actors::error::{Code, Error, Result};
 use workflow::event::is_own_code;
 use workflow::value::Payload;
@@ -20,6 +20,10 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 const CONTRACTS_MAX: usize = 1_000;
 /// How many units one call may name: a `for` has no more elements.
 const STEPS_MAX: usize = 10_000;
+/// How many attributes a filter may name.
+const ATTRIBUTES_MAX: usize = 16;
+/// Longest name of an attribute (language L2).
+const ATTRIBUTE_BYTES_MAX: usize = 64;
 /// How many tokens a worker may list.
 const TOKENS_MAX: usize = 20_000;
 
@@ -47,13 +51,30 @@ pub(super) fn known_id(id: &str) -> Result<()> {
     if is_id(id, DERIVED_ID_CHARS_MAX) { Ok(()) } else { new_id("") }
 }
 
+/// The id of a batch that may be there. It is a UUID; what cannot be one is not there either.
+pub(super) fn batch_id(id: &str) -> Result<()> {
+    if is_id(id, ID_CHARS_MAX) {
+        return Ok(());
+    }
+    Err(Error::new(Code::NotFound, format!("there is no batch {id:?}; check the id")))
+}
+
 /// A name, code, key or version: something, and not too long.
 pub(super) fn name(field: &str, text: &str) -> Result<()> {
+    name_of(field, text, NAME_BYTES_MAX)
+}
+
+/// The name of a signal or query, or a sender's name for a signal: they are keys of rows.
+pub(super) fn signal(field: &str, text: &str) -> Result<()> {
+    name_of(field, text, SIGNAL_NAME_BYTES_MAX)
+}
+
+fn name_of(field: &str, text: &str, bytes_max: usize) -> Result<()> {
     if text.trim().is_empty() {
         return refused(format!("`{field}` is empty; name it"));
     }
-    if text.len() > NAME_BYTES_MAX || text.contains(char::is_control) {
-        return refused(format!("`{field}` is longer than {NAME_BYTES_MAX} bytes or holds control characters"));
+    if text.len() > bytes_max || text.contains(char::is_control) {
+        return refused(format!("`{field}` is longer than {bytes_max} bytes or holds control characters"));
     }
     Ok(())
 }
@@ -115,6 +136,38 @@ pub(super) fn steps(keys: &[String]) -> Result<()> {
         return refused(format!("`steps` names more than {STEPS_MAX} units; redrive them in several calls"));
     }
     keys.iter().try_for_each(|key| text("steps", key))
+}
+
+/// Which executions are wanted.
+pub(super) fn filter(request: ListExecutions) -> Result<ListExecutions> {
+    for (field, text) in [("workflow", &request.workflow), ("version", &request.version)] {
+        if let Some(text) = text {
+            name(field, text)?;
+        }
+    }
+    if request.attributes.len() > ATTRIBUTES_MAX {
+        return refused(format!("a filter names at most {ATTRIBUTES_MAX} attributes; leave some out"));
+    }
+    for (name, value) in &request.attributes {
+        if !is_attribute(name) {
+            let form = format!("[a-z_][a-z0-9_]{{0,{}}}", ATTRIBUTE_BYTES_MAX - 1);
+            return refused(format!("no attribute is called {name:?}; write attr.NAME with a name of the form {form}"));
+        }
+        if value.len() > OPAQUE_BYTES_MAX {
+            return refused(format!("`attr.{name}` is longer than {OPAQUE_BYTES_MAX} bytes; shorten it"));
+        }
+    }
+    if let Some(cursor) = &request.cursor {
+        opaque("cursor", cursor)?;
+    }
+    Ok(request)
+}
+
+/// The form of step ids, which attributes have as well.
+fn is_attribute(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let starts = name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
+    starts && name.len() <= ATTRIBUTE_BYTES_MAX && name.bytes().all(fits)
 }
 
 /// All tokens that a worker says it holds.
@@ -181,6 +234,23 @@ mod tests {
         assert_eq!(known_id(&"x".repeat(1_000)), Ok(()), "a child's");
         assert!(known_id(&"x".repeat(1_001)).is_err());
         assert!(known_id("..").is_err());
+    }
+
+    #[test]
+    fn an_attribute_is_called_as_steps_are() {
+        let named = |name: &str, value: &str| {
+            let attributes = [(name.to_owned(), value.to_owned())].into();
+            filter(ListExecutions { attributes, ..ListExecutions::default() }).map(drop)
+        };
+        for name in ["a", "_", "customer_id", "a1", &"x".repeat(64)] {
+            assert_eq!(named(name, ""), Ok(()), "{name}");
+        }
+        for name in ["", "A", "1a", "a-b", "a.b", "ä", &"x".repeat(65)] {
+            assert_eq!(named(name, "v").unwrap_err().code, Code::InvalidRequest, "{name}");
+        }
+        assert_eq!(named("a", &"x".repeat(2_049)).unwrap_err().code, Code::InvalidRequest);
+        let attributes = (0..17).map(|n| (format!("a{n}"), String::new())).collect();
+        assert!(filter(ListExecutions { attributes, ..ListExecutions::default() }).is_err());
     }
 
     #[test]

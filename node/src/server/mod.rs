@@ -267,6 +267,8 @@ fn settings(config: &Config) -> engine::Settings {
         alive_max: config.alive_max,
         in_flight_max: config.in_flight_max,
         output_bytes_max: config.payload_bytes_max,
+        retention: config.retention,
+        batch_rate: config.batch_rate,
         ..engine::Settings::default()
     }
 }

@@ -29,8 +29,13 @@ use support::{Ask, Node, PATIENCE, config};
 use tempfile::TempDir;
 
 /// Sessions are lost soon, so that what a worker held is free soon.
-const SETTINGS: [(&str, &str); 3] =
-    [("cluster.shards", "4"), ("limits.heartbeat_interval_ms", "500"), ("limits.session_timeout_ms", "2000")];
+const SETTINGS: [(&str, &str); 4] = [
+    ("cluster.shards", "4"),
+    ("limits.heartbeat_interval_ms", "500"),
+    ("limits.session_timeout_ms", "2000"),
+    // What a release left is to be found for years.
+    ("retention", "36500d"),
+];
 /// How long until everything that is to end has ended; some wait for half a minute.
 const UNTIL_ALL_END: Duration = Duration::from_secs(120);
 

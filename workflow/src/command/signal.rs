@@ -33,7 +33,7 @@ impl Command for SendSignal {
 
     fn decide(self, turn: &mut Turn<'_>) -> Result<Accepted, Refusal> {
         let Some(contract) = turn.definition().signals.get(&self.name) else {
-            return Err(Refusal::UnknownSignal(self.name));
+            return Err(Refusal::unknown_signal(turn.definition(), &self.name));
         };
         let state = turn.state();
         let closing = state.closing(ROOT).is_some_and(|closing| closing.reason != CloseReason::Continued);

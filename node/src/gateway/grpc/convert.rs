@@ -7,6 +7,9 @@ use orbit_proto::{api as clients, worker as workers};
 use serde::Serialize;
 use workflow::value::Payload;
 
+use crate::gateway::batch::Fields;
+use crate::gateway::http::status_filter;
+
 /// JSON out of a message; nothing is `default`.
 pub(super) fn payload(field: &str, bytes: &Bytes, default: &str) -> Result<Payload> {
     let invalid = |reason: String| Error::new(Code::InvalidRequest, format!("`{field}` is no JSON: {reason}"));
@@ -156,8 +159,12 @@ pub(super) fn signalled(answer: api::Signalled) -> clients::SignalExecutionRespo
 }
 
 pub(super) fn query_answer(answer: api::QueryAnswer) -> Result<clients::QueryExecutionResponse> {
-    let value = json(&answer.value)?;
-    Ok(clients::QueryExecutionResponse { execution_id: answer.execution_id, query: answer.query, value })
+    Ok(clients::QueryExecutionResponse {
+        value: answer.value.as_ref().map(json).transpose()?.unwrap_or_default(),
+        omitted: answer.omitted.into_iter().map(str::to_owned).collect(),
+        execution_id: answer.execution_id,
+        query: answer.query,
+    })
 }
 
 pub(super) fn redrive(request: clients::RedriveExecutionRequest) -> Result<api::Redrive> {
@@ -168,6 +175,68 @@ pub(super) fn redrive(request: clients::RedriveExecutionRequest) -> Result<api::
         steps: Some(request.steps).filter(|steps| !steps.is_empty()),
         action: request.action,
     })
+}
+
+pub(super) fn list(request: clients::ListExecutionsRequest) -> Result<api::ListExecutions> {
+    Ok(api::ListExecutions {
+        status: request.status.as_deref().map(status_filter).transpose()?,
+        workflow: request.workflow,
+        version: request.version,
+        since_ms: request.since_ms,
+        until_ms: request.until_ms,
+        attention: request.attention,
+        attributes: request.attributes,
+        limit: 0,
+        cursor: request.cursor,
+    })
+}
+
+pub(super) fn start_batch(request: clients::StartBatchRequest) -> Result<api::StartBatch> {
+    let filter = request.filter.unwrap_or_default();
+    let filter = api::ListExecutions {
+        status: filter.status.as_deref().map(status_filter).transpose()?,
+        workflow: filter.workflow,
+        version: filter.version,
+        since_ms: filter.since_ms,
+        until_ms: filter.until_ms,
+        attention: filter.attention,
+        attributes: filter.attributes,
+        limit: 0,
+        cursor: None,
+    };
+    let fields = Fields {
+        action: request.action,
+        reason: request.reason,
+        force: request.force,
+        // A list cannot be absent in a message.
+        steps: Some(request.steps).filter(|steps| !steps.is_empty()),
+        redrive_action: request.redrive_action,
+        output: request.output.as_ref().map(|output| payload("output", output, "null")).transpose()?,
+        signal: request.signal,
+        payload: request.payload.as_ref().map(|given| payload("payload", given, "{}")).transpose()?,
+    };
+    Ok(api::StartBatch { filter, action: fields.action()?, dry_run: request.dry_run })
+}
+
+pub(super) fn batch(answer: api::BatchState) -> clients::Batch {
+    let fault = |fault: api::BatchFault| clients::BatchFault {
+        execution_id: fault.execution_id,
+        code: fault.code,
+        message: fault.message,
+    };
+    clients::Batch {
+        batch_id: answer.batch_id,
+        action: answer.action.to_owned(),
+        status: answer.status.to_owned(),
+        stopped: answer.stopped,
+        total: answer.total,
+        at_least: answer.at_least,
+        done: answer.done,
+        failed: answer.failed,
+        errors: answer.errors.into_iter().map(fault).collect(),
+        created_at_ms: answer.created_at_ms,
+        finished_at_ms: answer.finished_at_ms,
+    }
 }
 
 pub(super) fn summary(answer: &api::Summary) -> Result<clients::ExecutionSummary> {

@@ -1,14 +1,15 @@
 //! The calls of clients.
 
-use orbit_actors::api::{ListExecutions, StartExecution};
+use orbit_actors::api::StartExecution;
 use orbit_actors::error::{Code, Error};
 use orbit_proto::api::orbit_service_server::OrbitService;
 use orbit_proto::api::{
-    CancelExecutionRequest, ExecutionState, GetExecutionRequest, GetHistoryRequest, GetHistoryResponse,
-    GetWorkflowRequest, GetWorkflowResponse, ListExecutionsRequest, ListExecutionsResponse, ListWorkflowsRequest,
-    ListWorkflowsResponse, PauseExecutionRequest, QueryExecutionRequest, QueryExecutionResponse,
-    RedriveExecutionRequest, RegisterWorkflowsRequest, RegisterWorkflowsResponse, ResumeExecutionRequest,
-    SignalExecutionRequest, SignalExecutionResponse, StartExecutionRequest, StartExecutionResponse,
+    Batch, CancelExecutionRequest, DeleteExecutionRequest, DeleteExecutionResponse, ExecutionState, GetBatchRequest,
+    GetExecutionRequest, GetHistoryRequest, GetHistoryResponse, GetWorkflowRequest, GetWorkflowResponse,
+    ListExecutionsRequest, ListExecutionsResponse, ListWorkflowsRequest, ListWorkflowsResponse, PauseExecutionRequest,
+    QueryExecutionRequest, QueryExecutionResponse, RedriveExecutionRequest, RegisterWorkflowsRequest,
+    RegisterWorkflowsResponse, ResumeExecutionRequest, SignalExecutionRequest, SignalExecutionResponse,
+    StartBatchRequest, StartBatchResponse, StartExecutionRequest, StartExecutionResponse, StopBatchRequest,
     WaitExecutionRequest,
 };
 use orbit_raft::Environment;
@@ -19,7 +20,6 @@ use super::convert;
 use super::error::status;
 use super::worker::CALLER;
 use crate::gateway::Service;
-use crate::gateway::http::status_filter;
 
 /// Answers clients.
 pub(super) struct Clients<E: Environment>(pub(super) Service<E>);
@@ -97,10 +97,10 @@ impl<E: Environment> OrbitService for Clients<E> {
     }
 
     async fn list_executions(&self, request: Request<ListExecutionsRequest>) -> Answer<ListExecutionsResponse> {
-        let ListExecutionsRequest { status: wanted, workflow, limit, cursor } = request.into_inner();
-        let wanted = wanted.as_deref().map(status_filter).transpose().map_err(|error| status(&error))?;
-        let request = ListExecutions { status: wanted, workflow, cursor, ..ListExecutions::default() };
-        let page = self.0.list(CALLER, request, limit.map(u64::from)).await.map_err(|error| status(&error))?;
+        let request = request.into_inner();
+        let limit = request.limit.map(u64::from);
+        let request = convert::list(request).map_err(|error| status(&error))?;
+        let page = self.0.list(CALLER, request, limit).await.map_err(|error| status(&error))?;
         let executions: Result<Vec<_>, Error> = page.executions.iter().map(convert::summary).collect();
         answer(executions.map(|executions| ListExecutionsResponse {
             executions,
@@ -161,5 +161,27 @@ impl<E: Environment> OrbitService for Clients<E> {
     async fn redrive_execution(&self, request: Request<RedriveExecutionRequest>) -> Answer<ExecutionState> {
         let request = convert::redrive(request.into_inner()).map_err(|error| status(&error))?;
         answer(self.0.redrive(CALLER, request).await.and_then(|state| convert::state(&state)))
+    }
+
+    async fn delete_execution(&self, request: Request<DeleteExecutionRequest>) -> Answer<DeleteExecutionResponse> {
+        let DeleteExecutionRequest { execution_id } = request.into_inner();
+        answer(self.0.delete(CALLER, &execution_id).await.map(|()| DeleteExecutionResponse {}))
+    }
+
+    async fn start_batch(&self, request: Request<StartBatchRequest>) -> Answer<StartBatchResponse> {
+        let request = convert::start_batch(request.into_inner()).map_err(|error| status(&error))?;
+        answer(self.0.start_batch(CALLER, request).await.map(|started| StartBatchResponse {
+            batch_id: started.batch_id,
+            total: started.total,
+            at_least: started.at_least,
+        }))
+    }
+
+    async fn get_batch(&self, request: Request<GetBatchRequest>) -> Answer<Batch> {
+        answer(self.0.batch(CALLER, &request.into_inner().batch_id).await.map(convert::batch))
+    }
+
+    async fn stop_batch(&self, request: Request<StopBatchRequest>) -> Answer<Batch> {
+        answer(self.0.stop_batch(CALLER, &request.into_inner().batch_id).await.map(convert::batch))
     }
 }

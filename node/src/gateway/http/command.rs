@@ -8,9 +8,9 @@ use orbit_raft::Environment;
 use serde::Deserialize;
 use workflow::value::Payload;
 
-use super::answer::json;
+use super::answer::{empty, json};
 use super::call::Call;
-use super::json::Input;
+use super::json::{Input, given};
 use super::operation::CALLER;
 use super::query::{Ask, Dedup, Nothing};
 use super::route::Operation;
@@ -42,13 +42,9 @@ struct SignalWithStartBody {
 struct RedriveBody {
     steps: Option<Vec<String>>,
     action: Option<String>,
-    // Not an option of it: there `null` would be as if nothing was said, and a unit may be resolved with null.
+    // A unit may be resolved with null.
     #[serde(default, deserialize_with = "given")]
     output: Option<Payload>,
-}
-
-fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
-    Input::deserialize(deserializer).map(|Input(payload)| Some(payload))
 }
 
 pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operation, call: &Call) -> Result<Response> {
@@ -62,6 +58,10 @@ pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operati
     let id = call.path("id");
     let state = match operation {
         Operation::SignalWithStart => return signal_with_start(service, call).await,
+        Operation::Delete => {
+            service.delete(CALLER, id).await?;
+            return Ok(empty());
+        }
         Operation::Redrive => {
             let RedriveBody { steps, action, output } = call.json()?;
             service.redrive(CALLER, Redrive { execution_id: id.to_owned(), steps, action, output }).await?

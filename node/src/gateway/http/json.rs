@@ -45,6 +45,11 @@ impl<'de> Deserialize<'de> for Input {
     }
 }
 
+/// A payload that may be left out. Not an option of it: there `null` would be as if nothing was said.
+pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
+    Input::deserialize(deserializer).map(|Input(payload)| Some(payload))
+}
+
 /// Reads any JSON in which no object names a key twice.
 struct Unambiguous;
 

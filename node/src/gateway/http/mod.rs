@@ -4,10 +4,12 @@
 //! - `call`: a request as operations see it, with its body read;
 //! - `json`: what bodies and payloads must look like;
 //! - `query`: what may stand behind the question mark;
+//! - `filter`: which executions are wanted;
 //! - `answer`: answers and errors;
 //! - `openapi`: what the routes take and answer, for programs;
 //! - `operation`: from a call to the service and back;
-//! - `command`: the same for what is said to an execution that is there.
+//! - `command`: the same for what is said to an execution that is there;
+//! - `batch`: the same for what is done to many.
 //!
 //! A request goes through [`guard`](super::guard) first. Every answer, also to what was never understood, carries the
 //! version of the API and an id of the request.
@@ -28,8 +30,10 @@ use orbit_raft::Environment;
 use uuid::Uuid;
 
 mod answer;
+mod batch;
 mod call;
 mod command;
+mod filter;
 mod json;
 mod number;
 mod openapi;
@@ -39,7 +43,7 @@ pub mod route;
 
 pub(crate) use answer::refusal;
 use call::Call;
-pub(crate) use query::status as status_filter;
+pub(crate) use filter::status as status_filter;
 use route::{ROUTES, Route};
 
 use super::counters::Surface;
@@ -59,7 +63,11 @@ pub fn router<E: Environment>(service: Service<E>, names: Names) -> Router {
     let border = Arc::new(Border { service: service.clone(), names });
     let mut router = Router::new();
     for route in ROUTES.iter().filter(|route| route.is_plain()) {
-        let filter = if route.method == "GET" { MethodFilter::GET } else { MethodFilter::POST };
+        let filter = match route.method {
+            "GET" => MethodFilter::GET,
+            "DELETE" => MethodFilter::DELETE,
+            _ => MethodFilter::POST,
+        };
         let handler = move |State(service): State<Service<E>>,
                             path: Result<RawPathParams, RawPathParamsRejection>,
                             request: Request| answer_one(service, *route, path, request);

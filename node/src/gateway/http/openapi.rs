@@ -39,6 +39,7 @@ fn operation(route: &Route) -> Value {
     });
     let in_path = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.split('}').next());
     let in_path = in_path.map(|name| match (name, route.operation) {
+        ("id", Operation::Batch | Operation::StopBatch) => "batch_id",
         ("name", Operation::Signal | Operation::SignalWithStart) => "signal",
         ("name", Operation::Query) => "query",
         (name, _) => name,
@@ -80,6 +81,10 @@ fn summary(operation: Operation) -> &'static str {
         Operation::Pause => "Halt it: nothing is decided or handed over",
         Operation::Resume => "Let it go on",
         Operation::Redrive => "Let it go on from what failed, or move suspended units",
+        Operation::Delete => "Remove one that is over, with all its runs",
+        Operation::StartBatch => "Begin one action on all executions that fit a filter",
+        Operation::Batch => "How far a batch is",
+        Operation::StopBatch => "Begin nothing more of a batch",
         Operation::Workers => "Workers that this node has seen lately",
         Operation::Register => "Make a worker known, or resume its session",
         Operation::Heartbeat => "Say that a worker lives, and what it holds",
@@ -98,8 +103,10 @@ fn parameters(operation: Operation) -> &'static [&'static str] {
         Operation::Start | Operation::SignalWithStart => &["traceparent"],
         Operation::Signal => &["dedup_id"],
         Operation::Query => &["wait_ms"],
-        Operation::List => &["status", "of_workflow", "of_version", "since", "until", "attention", "limit", "cursor"],
-        Operation::Count => &["status", "of_workflow", "of_version", "since", "until", "attention"],
+        Operation::List => {
+            &["status", "of_workflow", "of_version", "since", "until", "attention", "attributes", "limit", "cursor"]
+        }
+        Operation::Count => &["status", "of_workflow", "of_version", "since", "until", "attention", "attributes"],
         Operation::Show | Operation::Input | Operation::Output => &["run"],
         Operation::Units => &["run", "prefix", "cursor"],
         Operation::History => &["run", "from", "events"],
@@ -116,6 +123,8 @@ fn body(route: &Route) -> Option<Value> {
         Operation::SignalWithStart => "SignalWithStartBody",
         Operation::Pause | Operation::Resume => "NoBody",
         Operation::Redrive => "RedriveBody",
+        Operation::StartBatch => "BatchBody",
+        Operation::StopBatch => "NoBody",
         Operation::Register => "RegisterRequest",
         Operation::Heartbeat => "HeartbeatRequest",
         Operation::Poll => "PollRequest",
@@ -134,9 +143,16 @@ fn body(route: &Route) -> Option<Value> {
         }
         // An absent body is `{}`.
         Takes::Json | Takes::Payload | Takes::WorkerJson => {
-            let optional =
-                [Operation::Cancel, Operation::Signal, Operation::Pause, Operation::Resume, Operation::Redrive];
-            let required = !optional.contains(&route.operation);
+            let optional = matches!(
+                route.operation,
+                Operation::Cancel
+                    | Operation::Signal
+                    | Operation::Pause
+                    | Operation::Resume
+                    | Operation::Redrive
+                    | Operation::StopBatch
+            );
+            let required = !optional;
             Some(json!({"required": required, "content": {"application/json": json}}))
         }
     }
@@ -172,6 +188,9 @@ fn responses(operation: Operation) -> Value {
         | Operation::Pause
         | Operation::Resume
         | Operation::Redrive => vec![(200, Json("State"))],
+        Operation::Delete => vec![(204, Nothing)],
+        Operation::StartBatch => vec![(200, Json("BatchStarted")), (202, Json("BatchStarted"))],
+        Operation::Batch | Operation::StopBatch => vec![(200, Json("Batch"))],
         Operation::Signal => vec![(200, Json("Signalled"))],
         Operation::SignalWithStart => vec![(200, Json("Signalled")), (201, Json("Signalled"))],
         Operation::Query => vec![(200, Json("QueryAnswer"))],
@@ -191,6 +210,8 @@ fn responses(operation: Operation) -> Value {
     for (status, answer) in answers {
         let description = match status {
             201 => "It is new",
+            202 => "It has begun",
+            204 if operation == Operation::Delete => "It is gone",
             204 => "There was none in this time",
             503 => "It takes no requests, or not yet",
             _ => "Done",

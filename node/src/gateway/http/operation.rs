@@ -11,12 +11,12 @@ use workflow::value::Payload;
 
 use super::answer::{empty, json, raw};
 use super::call::Call;
-use super::command;
+use super::filter::Filter;
 use super::json::Input;
 use super::number::Number;
-use super::openapi;
-use super::query::{Filter, Form, History, Nothing, Run, Units, Wait};
+use super::query::{Form, History, Nothing, Run, Units, Wait};
 use super::route::Operation;
+use super::{batch, command, openapi};
 use crate::gateway::Service;
 use crate::gateway::caller::{Action, Caller, authorize};
 
@@ -42,7 +42,9 @@ pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operati
         | Operation::Query
         | Operation::Pause
         | Operation::Resume
-        | Operation::Redrive => command::run(service, operation, call).await,
+        | Operation::Redrive
+        | Operation::Delete => command::run(service, operation, call).await,
+        Operation::StartBatch | Operation::Batch | Operation::StopBatch => batch::run(service, operation, call).await,
         Operation::Workers | Operation::Register | Operation::Heartbeat | Operation::Poll | Operation::Unregister => {
             worker(service, operation, call).await
         }

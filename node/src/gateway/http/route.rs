@@ -43,6 +43,10 @@ pub enum Operation {
     Pause,
     Resume,
     Redrive,
+    Delete,
+    StartBatch,
+    Batch,
+    StopBatch,
     Workers,
     Register,
     Heartbeat,
@@ -56,7 +60,7 @@ pub enum Operation {
 /// A route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
     /// With `{names}` for what changes.
     pub path: &'static str,
@@ -72,6 +76,10 @@ const fn get(path: &'static str, operation: Operation) -> Route {
 
 const fn post(path: &'static str, takes: Takes, operation: Operation) -> Route {
     Route { method: "POST", path, takes, operation }
+}
+
+const fn delete(path: &'static str, operation: Operation) -> Route {
+    Route { method: "DELETE", path, takes: Takes::Nothing, operation }
 }
 
 /// What stands behind `{name}` where an execution is started if it is not there.
@@ -107,7 +115,9 @@ pub const ROUTES: &[Route] = &[
     post("/v1/executions", Takes::Json, Operation::Start),
     get("/v1/executions", Operation::List),
     get("/v1/executions:count", Operation::Count),
+    post("/v1/executions:batch", Takes::Json, Operation::StartBatch),
     get("/v1/executions/{id}", Operation::Show),
+    delete("/v1/executions/{id}", Operation::Delete),
     get("/v1/executions/{id}/units", Operation::Units),
     get("/v1/executions/{id}/input", Operation::Input),
     get("/v1/executions/{id}/output", Operation::Output),
@@ -121,6 +131,8 @@ pub const ROUTES: &[Route] = &[
     post("/v1/executions/{id}/pause", Takes::Json, Operation::Pause),
     post("/v1/executions/{id}/resume", Takes::Json, Operation::Resume),
     post("/v1/executions/{id}/redrive", Takes::Json, Operation::Redrive),
+    get("/v1/batches/{id}", Operation::Batch),
+    post("/v1/batches/{id}/stop", Takes::Json, Operation::StopBatch),
     get("/v1/workers", Operation::Workers),
     post("/v1/workers/register", Takes::WorkerJson, Operation::Register),
     post("/v1/workers/heartbeat", Takes::WorkerJson, Operation::Heartbeat),

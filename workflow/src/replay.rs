@@ -1,0 +1,138 @@
+//! Deciding a recorded history again.
+//!
+//! The rules are a function of the state alone (L4, L10), so at each place of a history they give exactly the event
+//! that stands there — or nothing, where an event came from outside: a start, a hand-over, a result, a signal, a timer.
+//! Anything else means that the history is not what these rules wrote: it was changed, or the rules were.
+//!
+//! What came from outside is taken as it stands; that a worker answered something else, no replay can know.
+
+use crate::decide::{self, RULES};
+use crate::definition::Definition;
+use crate::event::{Event, Recorded, Seq};
+use crate::state::Execution;
+
+/// A history that the rules decide as it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Events looked at.
+    pub events: u64,
+    /// Those of them that the rules decided; the others came from outside.
+    pub decided: u64,
+}
+
+/// The first place at which the rules say something else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The place, from 1.
+    pub seq: Seq,
+    /// What the rules decide there; none if they wait for something from outside.
+    pub expected: Option<Event>,
+    /// What stands there; none if the history ends before.
+    pub recorded: Option<Event>,
+}
+
+/// Why a history was not decided to its end.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// It is none, or not from its beginning.
+    #[error("the history does not begin with WorkflowCreated; take it from its first event on")]
+    NoBeginning,
+    /// Its events are not numbered one by one.
+    #[error("event {found} stands where event {expected} belongs; take all events, in their order")]
+    Gap {
+        /// The number that belongs there.
+        expected: Seq,
+        /// The number that stands there.
+        found: Seq,
+    },
+    /// It began under other rules.
+    #[error("the history began under rules {0}, this version decides by rules {RULES}; replay it with its own version")]
+    Rules(u32),
+    /// It is the history of another definition.
+    #[error("the history is of the definition {recorded}, this one is {given}; take the definition that it began with")]
+    Definition {
+        /// The hash that stands in the history.
+        recorded: String,
+        /// The hash of the definition given.
+        given: String,
+    },
+    /// The rules say something else.
+    #[error("event {} is not what the rules decide", .0.seq)]
+    Difference(Box<Difference>),
+}
+
+/// Decides the history of a run again, event by event, without an agenda's help: so it also shows that the agenda of
+/// the node that wrote it forgot nothing, and that its batches might have been cut anywhere.
+///
+/// Tokens may be without their random part, as the API shows them: the rules never look at it.
+///
+/// # Errors
+/// The first [`Difference`]; or it is no whole history of this definition under these rules.
+pub fn replay(definition: &Definition, execution_id: &str, history: &[Recorded]) -> Result<Replayed, Error> {
+    let Some(Event::WorkflowCreated(created)) = history.first().map(|first| &first.event) else {
+        return Err(Error::NoBeginning);
+    };
+    if created.rules != RULES {
+        return Err(Error::Rules(created.rules));
+    }
+    if created.definition_hash != definition.hash {
+        let (recorded, given) = (created.definition_hash.clone(), definition.hash.clone());
+        return Err(Error::Definition { recorded, given });
+    }
+    let (mut state, mut replayed) = (Execution::default(), Replayed::default());
+    for (expected, recorded) in (1..).zip(history) {
+        if recorded.seq != expected {
+            return Err(Error::Gap { expected, found: recorded.seq });
+        }
+        // Before, what a start wrote is its own.
+        if state.head.started_at_ms.is_some() {
+            let decided = decide::next_event(definition, &state, execution_id, recorded.timestamp_ms);
+            replayed.decided += u64::from(follows(decided, recorded)?);
+        }
+        replayed.events += 1;
+        state.evolve(recorded);
+    }
+    match decide::next_event(definition, &state, execution_id, state.head.updated_at_ms) {
+        None => Ok(replayed),
+        more => Err(differs(replayed.events + 1, more, None)),
+    }
+}
+
+/// Whether the rules decided this event; if not, it came from outside.
+fn follows(decided: Option<Event>, recorded: &Recorded) -> Result<bool, Error> {
+    let event = &recorded.event;
+    match decided {
+        // A batch may be cut, and then something from outside stands before the rest of it.
+        _ if is_command(event) => Ok(false),
+        None if may_be_command(event) => Ok(false),
+        Some(decided) if decided == *event => Ok(true),
+        other => Err(differs(recorded.seq, other, Some(event.clone()))),
+    }
+}
+
+fn differs(seq: Seq, expected: Option<Event>, recorded: Option<Event>) -> Error {
+    Error::Difference(Box::new(Difference { seq, expected, recorded }))
+}
+
+/// Events that only a command writes.
+fn is_command(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::WorkflowCreated(_)
+            | Event::WorkflowStarted(_)
+            | Event::StepDispatched(_)
+            | Event::StaleResultIgnored(_)
+            | Event::CancelRequested(_)
+            | Event::WorkflowPaused(_)
+            | Event::WorkflowResumed(_)
+            | Event::WorkflowRedriven(_)
+            | Event::WorkflowTimeoutReached(_)
+            | Event::TimerFired(_)
+            | Event::SignalReceived(_)
+    )
+}
+
+/// Events that a command or a rule writes.
+fn may_be_command(event: &Event) -> bool {
+    matches!(event, Event::StepSucceeded(_) | Event::StepAttemptFailed(_) | Event::StepAttemptUncertain(_))
+}
