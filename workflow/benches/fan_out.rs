@@ -12,12 +12,16 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use serde_json::{Value as Json, json};
-use workflow::command::{Batch, Cancel, Command, Complete, OfferTaken, Run, Start, Token};
+use workflow::command::{Batch, Cancel, Command, Complete, OfferTaken, Run, SendSignal, Start, Token};
 use workflow::definition::Definition;
 use workflow::document::{self, Format};
 use workflow::event::Event;
 use workflow::key::Key;
+use workflow::state::ReadRows;
 use workflow::value::Payload;
+
+#[path = "../tests/shelf/mod.rs"]
+mod shelf;
 
 /// A large fan-out may cost this many times what a small one does, per element.
 const RATIO_MAX: f64 = 1.2;
@@ -31,19 +35,42 @@ enum Story {
     AllInFlight,
     /// A fan-out to its end, a thousand elements in flight.
     Default,
+    /// The same at the limit of a fan-out.
+    Widest,
     /// Steps one after another.
     Chain,
+    /// Iterations of a repeat, each with a task.
+    Repeat,
+    /// Signals that are buffered, then taken one after another.
+    Signals,
     /// Every element is done, then all of them are undone.
     Undo,
     /// Every element is open, then the run is cancelled.
     Close,
 }
 
-const STORIES: [Story; 5] = [Story::AllInFlight, Story::Default, Story::Chain, Story::Undo, Story::Close];
+const STORIES: [Story; 8] = [
+    Story::AllInFlight,
+    Story::Default,
+    Story::Widest,
+    Story::Chain,
+    Story::Repeat,
+    Story::Signals,
+    Story::Undo,
+    Story::Close,
+];
 
 impl Story {
     fn sizes(self) -> (usize, usize) {
-        if self == Self::Chain { (10, 1_000) } else { (100, 10_000) }
+        match self {
+            Self::Chain => (10, 1_000),
+            Self::Widest => (100, 100_000),
+            _ => (100, 10_000),
+        }
+    }
+
+    fn rounds(self) -> usize {
+        if self == Self::Widest { 3 } else { ROUNDS }
     }
 
     fn definition(self, size: usize) -> Arc<Definition> {
@@ -58,11 +85,22 @@ impl Story {
                     .for_each(|(n, step)| step["after"] = json!([format!("s{}", n - 1)]));
                 steps
             }
+            Self::Repeat => {
+                let repeat = json!({"until": format!("iteration == {size}"), "max": size});
+                vec![json!({"id": "again", "task": "work", "input": {"n": "${previous}"}, "repeat": repeat})]
+            }
+            Self::Signals => {
+                let repeat = json!({"until": format!("iteration == {size}"), "max": size});
+                vec![
+                    task("first".into()),
+                    json!({"id": "turn", "after": ["first"], "repeat": repeat, "await": {"signal": "go"}}),
+                ]
+            }
             _ => {
                 let mut step = task("each".into());
                 step["input"] = json!({"n": "${item}"});
                 step["for"] = json!({"each": format!("range({size})")});
-                if self != Self::Default {
+                if !matches!(self, Self::Default | Self::Widest) {
                     step["for"]["concurrency"] = json!(10_000);
                 }
                 if self == Self::Undo {
@@ -72,7 +110,7 @@ impl Story {
             }
         };
         let document = json!({
-            "name": "bench", "version": "1.0.0", "steps": steps,
+            "name": "bench", "version": "1.0.0", "steps": steps, "signals": {"go": {}},
             "tasks": {"work": {"version": "1.0.0"}, "undo": {"version": "1.0.0"}},
         });
         let compiled =
@@ -136,13 +174,20 @@ impl Line {
     }
 }
 
-/// One run of the story; the time of what it is about.
-fn tell(story: Story, definition: &Arc<Definition>) -> Duration {
+/// One run of the story; the time of what it is about, and the nodes that deciding all of it visited.
+fn tell(story: Story, definition: &Arc<Definition>, size: usize) -> (Duration, u64) {
     let cancel = || Cancel { reason: "bench".into(), force: false };
     let begin = Instant::now();
     let mut line = Line::start(definition);
     let took = match story {
-        Story::AllInFlight | Story::Default | Story::Chain => {
+        Story::AllInFlight | Story::Default | Story::Widest | Story::Chain | Story::Repeat => {
+            line.work(|_| false);
+            begin.elapsed()
+        }
+        Story::Signals => {
+            for _ in 0..size {
+                line.give(SendSignal { name: "go".into(), payload: Payload::null(), dedup_id: None });
+            }
             line.work(|_| false);
             begin.elapsed()
         }
@@ -162,13 +207,13 @@ fn tell(story: Story, definition: &Arc<Definition>) -> Duration {
         }
     };
     assert!(line.run.state().is_over(), "{story:?} does not end");
-    took
+    (took, line.run.work().visited)
 }
 
 /// Nanoseconds per unit, the same amount of work whatever the size.
 fn per_unit(story: Story, definition: &Arc<Definition>, size: usize) -> f64 {
     let runs = story.sizes().1 / size;
-    let took: Duration = (0..runs).map(|_| tell(story, definition)).sum();
+    let took: Duration = (0..runs).map(|_| tell(story, definition, size).0).sum();
     took.as_nanos() as f64 / (runs * size) as f64
 }
 
@@ -183,17 +228,55 @@ fn ratios() -> bool {
     for story in STORIES {
         let (small, large) = story.sizes();
         let definitions = (story.definition(small), story.definition(large));
-        let rounds: Vec<(f64, f64)> = (0..ROUNDS)
+        let rounds: Vec<(f64, f64)> = (0..story.rounds())
             .map(|_| (per_unit(story, &definitions.0, small), per_unit(story, &definitions.1, large)))
             .collect();
         let at_small = median(rounds.iter().map(|round| round.0).collect());
         let at_large = median(rounds.iter().map(|round| round.1).collect());
         // Both sizes of one round met the same machine.
         let ratio = median(rounds.iter().map(|(small, large)| large / small).collect());
-        println!("{story:?}: {at_small:.0} ns per unit at {small}, {at_large:.0} ns at {large}, ratio {ratio:.3}");
+        let visited = |definition, size| tell(story, definition, size).1 as f64 / size as f64;
+        let (few, many) = (visited(&definitions.0, small), visited(&definitions.1, large));
+        println!(
+            "{story:?}: {at_small:.0} ns per unit at {small}, {at_large:.0} ns at {large}, ratio {ratio:.3}; \
+             {few:.2} and {many:.2} nodes visited per unit"
+        );
         fits &= ratio <= RATIO_MAX || !matches!(story, Story::AllInFlight | Story::Default);
     }
-    fits
+    fits & waking()
+}
+
+/// Whether an execution with nearly as many events as there may be wakes up from as few rows as a young one.
+fn waking() -> bool {
+    let (young, old) = (woken_after(10), woken_after(198_000));
+    println!("Waking: {} rows are read after {} events, {} after {}", young.1, young.0, old.1, old.0);
+    young.1 == old.1
+}
+
+/// Events that lie behind, and rows read to wake up and take a signal.
+fn woken_after(elements: usize) -> (u64, u64) {
+    let each = |id: &str, count: usize| {
+        let steps: Vec<Json> = (0..3).map(|n| json!({"id": format!("{id}{n}"), "compute": "1"})).collect();
+        json!({"id": id, "for": {"each": format!("range({count})")}, "steps": steps})
+    };
+    let document = json!({
+        "name": "bench", "version": "1.0.0", "signals": {"go": {}},
+        "steps": [
+            each("a", elements / 2), each("b", elements / 2),
+            {"id": "wait", "after": ["a", "b"], "await": {"signal": "go"}},
+            {"id": "nap", "after": ["wait"], "sleep": "1h"},
+        ],
+    });
+    let definition = Arc::new(document::compile(&document.to_string(), Format::Json).unwrap().remove(0).definition);
+    let mut line = Line::start(&definition);
+    let shelf = Arc::new(shelf::Shelf::default());
+    shelf.store(line.run.take_changes());
+    shelf.take_reads();
+    let rows: Arc<dyn ReadRows> = shelf.clone();
+    let mut run = Run::asleep(definition, "bench", &rows, false).unwrap().unwrap();
+    let events = run.state().head.seq;
+    run.handle(1_000, SendSignal { name: "go".into(), payload: Payload::null(), dedup_id: None }).unwrap();
+    (events, shelf.take_reads())
 }
 
 fn figures(criterion: &mut Criterion) {
@@ -205,7 +288,7 @@ fn figures(criterion: &mut Criterion) {
             let definition = story.definition(size);
             group.throughput(Throughput::Elements(size as u64));
             group.bench_with_input(BenchmarkId::from_parameter(size), &definition, |bencher, definition| {
-                bencher.iter_custom(|times| (0..times).map(|_| tell(story, definition)).sum());
+                bencher.iter_custom(|times| (0..times).map(|_| tell(story, definition, size).0).sum());
             });
         }
         group.finish();

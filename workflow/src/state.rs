@@ -47,7 +47,7 @@ pub struct Execution {
     pub handlers: Table<Handler>,
     /// Hand-overs by the place of their StepDispatched.
     pub hand_overs: Table<HandOver, Seq>,
-    /// Signals by the place of their SignalReceived.
+    /// Signals that nobody took, by the place of their SignalReceived.
     pub signals: Table<Signal, Seq>,
 }
 
@@ -252,8 +252,8 @@ pub struct Signal {
     pub payload: Payload,
     /// The sender's name for it.
     pub dedup_id: Option<String>,
-    /// The wait or handler that took it.
-    pub taken_by: Option<Key>,
+    /// Who took it. Since 0.2 the row of a taken signal is removed instead; what 0.1 left there is not read.
+    pub(crate) taken_by: Option<Key>,
 }
 
 impl Execution {

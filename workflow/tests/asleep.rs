@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use workflow::command::{Complete, OfferTaken, Run, Start, TimerDue};
+use workflow::command::{Complete, OfferTaken, Run, SendSignal, Start, TimerDue};
 use workflow::definition::Definition;
 use workflow::document::{self, Format};
 use workflow::state::{ReadRows, RowError, RowKind};
@@ -185,4 +185,128 @@ steps:
     }
     let golden = std::fs::read_to_string(&path).expect("UPDATE_GOLDEN=1 writes the file when it is missing");
     assert_eq!(lines.join("\n") + "\n", golden);
+}
+
+/// An execution with five events an element behind it sleeps and takes a signal: events, rows read and written. The
+/// bench `fan_out` asks the same of nearly a million events.
+fn cost_after(elements: u32) -> (u64, u64, usize) {
+    let definition = definition(
+        r#"
+name: long
+version: 1.0.0
+input: {type: object, properties: {n: {type: integer}}}
+signals: {go: {}}
+steps:
+  - id: a
+    for: {each: "range(input.n)"}
+    steps: [{id: a1, compute: "1"}, {id: a2, compute: "2"}, {id: a3, compute: "3"}]
+  - {id: wait, after: [a], await: {signal: go}}
+  - {id: nap, after: [wait], sleep: 1h}
+"#,
+    );
+    let shelf = Arc::new(Shelf::default());
+    started(&definition, &format!("{{\"n\": {elements}}}"), &shelf);
+    shelf.take_reads();
+    let mut run = woken(&definition, &shelf);
+    let events = run.state().head.seq;
+    run.handle(1, SendSignal { name: "go".to_owned(), payload: Payload::null(), dedup_id: None }).unwrap();
+    let written = run.take_changes().len();
+    (events, shelf.take_reads(), written)
+}
+
+#[test]
+fn waking_up_after_a_hundred_thousand_events_reads_what_it_does_after_a_few() {
+    let (few, many) = (cost_after(10), cost_after(20_000));
+    assert_eq!((few.1, few.2), (many.1, many.2));
+    assert!(many.0 > 100_000 && many.1 < 40 && many.2 < 10, "{many:?}");
+}
+
+/// Rows read and written by the signal `n` of an execution that takes one after another, `behind` of them too late to
+/// be taken at once.
+fn cost_of_one_signal(n: u32, behind: u32) -> (u64, usize) {
+    let definition = definition(
+        r#"
+name: entity
+version: 1.0.0
+signals: {go: {}}
+tasks: {m.do: {version: 1.0.0}}
+steps:
+  - id: turn
+    repeat: {until: "false", max: 10000}
+    steps: [{id: got, await: {signal: go}}, {id: act, after: [got], task: m.do}]
+"#,
+    );
+    let shelf = Arc::new(Shelf::default());
+    started(&definition, "{}", &shelf);
+    let signal = || SendSignal { name: "go".to_owned(), payload: Payload::parse("7").unwrap(), dedup_id: None };
+    let mut run = woken(&definition, &shelf);
+    for _ in 0..behind {
+        run.handle(1, signal()).unwrap();
+    }
+    shelf.store(run.take_changes());
+    for turn in 1..=n {
+        shelf.take_reads();
+        let mut run = woken(&definition, &shelf);
+        run.handle(1, signal()).unwrap();
+        let unit = format!("turn#{turn}.act");
+        let offer = OfferTaken { unit: &unit, worker_id: "w", worker_session: "s", nonce: [1; 8] };
+        let (token, _) = run.handle(1, offer).unwrap();
+        run.handle(2, Complete { token: &token, output: Payload::parse("7").unwrap() }).unwrap();
+        let written = run.take_changes();
+        if turn == n {
+            return (shelf.take_reads(), written.len());
+        }
+        shelf.store(written);
+    }
+    (0, 0)
+}
+
+#[test]
+fn a_signal_costs_the_same_however_many_came_before() {
+    let (tenth, later) = (cost_of_one_signal(10, 0), cost_of_one_signal(300, 0));
+    assert_eq!(tenth, later, "what was taken, and turns that are over, lie behind");
+    assert!(tenth.0 < 80 && tenth.1 < 20, "{tenth:?}");
+    // What still waits to be taken is read at a wake-up, once.
+    let (tenth_behind, later_behind) = (cost_of_one_signal(10, 100), cost_of_one_signal(300, 100));
+    assert_eq!(tenth_behind, later_behind);
+    assert!(tenth_behind.0 <= tenth.0 + 110, "{tenth_behind:?}");
+}
+
+/// Rows read and written by signal `n` of an execution that answers each with a handler.
+fn cost_of_one_handler(n: u32) -> (u64, usize) {
+    let definition = definition(
+        r#"
+name: entity
+version: 1.0.0
+signals: {bell: {}, go: {}}
+steps: [{id: wait, await: {signal: go}}]
+handlers: {event: {bell: [{id: note, compute: "event"}, {id: nap, after: [note], sleep: 1s}]}}
+"#,
+    );
+    let shelf = Arc::new(Shelf::default());
+    started(&definition, "{}", &shelf);
+    for turn in 1..=n {
+        shelf.take_reads();
+        let mut run = woken(&definition, &shelf);
+        let now_ms = u64::from(turn) * 1_000;
+        let signal = SendSignal { name: "bell".to_owned(), payload: Payload::null(), dedup_id: None };
+        let (accepted, _) = run.handle(now_ms, signal).unwrap();
+        let timer = format!("on:event:bell@{}.nap", accepted.seq);
+        shelf.store(run.take_changes());
+        let mut run = woken(&definition, &shelf);
+        run.handle(now_ms + 1_000, TimerDue { timer: &timer }).unwrap();
+        let written = run.take_changes();
+        if turn == n {
+            return (shelf.take_reads(), written.len());
+        }
+        shelf.store(written);
+    }
+    (0, 0)
+}
+
+#[test]
+fn a_handler_costs_the_same_however_many_ran_before() {
+    let (tenth, later) = (cost_of_one_handler(10), cost_of_one_handler(300));
+    assert_eq!(tenth, later);
+    assert!(tenth.0 < 80 && tenth.1 < 20, "{tenth:?}");
 }

@@ -70,8 +70,7 @@ impl Start {
     #[must_use]
     pub fn next_run(ended: &Execution) -> Self {
         let head = &ended.head;
-        let waiting = ended.signals.iter().filter(|(_, signal)| signal.taken_by.is_none());
-        let carried = waiting.map(|(_, signal)| CarriedSignal {
+        let carried = ended.signals.iter().map(|(_, signal)| CarriedSignal {
             signal: signal.signal.clone(),
             payload: signal.payload.clone(),
             dedup_id: signal.dedup_id.clone(),

@@ -121,7 +121,7 @@ impl Waiting {
                     due.extend(self.offer(facts, recorded.seq, 0));
                 }
             }
-            Event::SignalConsumed(e) => self.took(facts, &e.step, e.signal_seq),
+            Event::SignalConsumed(e) => self.took(&e.step, e.signal_seq),
             Event::HandlerStarted(e) => self.taken_by_handler(&e.step),
             Event::StepClosing(_) => self.stop(facts, &mut due),
             Event::StepOpened(e) if facts.role(&e.step) == Role::Await => self.opened(facts, &e.step, &mut due),
@@ -155,9 +155,9 @@ impl Waiting {
         waits.is_some_and(|waits| waits.since.get(key).is_some_and(|since| waits.pending.contains_key(since)))
     }
 
-    fn took(&mut self, facts: &Facts<'_>, key: &Key, seq: Seq) {
-        if let (Some(untaken), Some(signal)) = (&mut self.untaken, facts.state.signals.get(&seq)) {
-            forget_signal(untaken, &signal.signal, seq);
+    fn took(&mut self, key: &Key, seq: Seq) {
+        for left in self.untaken.iter_mut().flat_map(BTreeMap::values_mut) {
+            left.remove(&seq);
         }
         if let Some(waits) = &mut self.waits
             && let Some(since) = waits.since.get(key)
@@ -293,7 +293,7 @@ impl Waiting {
     fn untaken(&mut self, facts: &Facts<'_>) -> &BTreeMap<String, BTreeSet<Seq>> {
         self.untaken.get_or_insert_with(|| {
             let mut untaken: BTreeMap<String, BTreeSet<Seq>> = BTreeMap::new();
-            for (seq, signal) in facts.state.signals.iter().filter(|(_, signal)| signal.taken_by.is_none()) {
+            for (seq, signal) in facts.state.signals.iter() {
                 untaken.entry(signal.signal.clone()).or_default().insert(*seq);
             }
             untaken
@@ -306,12 +306,11 @@ impl Waiting {
 }
 
 impl Waits {
-    /// All that are open. Only units are read that can be or hold one.
+    /// All that are open.
     fn open(facts: &Facts<'_>) -> Self {
         let mut waits = Self::default();
-        for key in facts.units_of(|step| matches!(step.kind, Kind::Await(_))) {
-            let open = facts.unit(&key).is_some_and(|unit| unit.status == Status::Open);
-            if open && facts.role(&key) == Role::Await {
+        for key in facts.open_units_of(|step| matches!(step.kind, Kind::Await(_))) {
+            if facts.role(&key) == Role::Await {
                 waits.add(facts, &key);
             }
         }

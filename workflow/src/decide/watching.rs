@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use super::Facts;
-use crate::definition::{Definition, Step, Watch};
+use super::repeat::iteration_key;
+use super::{Facts, Role};
+use crate::definition::{Definition, Step, StepIndex, Watch};
 use crate::event::Event;
-use crate::key::{self, COMPENSATE, DEADLINE, GRACE, Key};
+use crate::key::{self, COMPENSATE, DEADLINE, GRACE, Key, ROOT};
 use crate::state::Status;
 
 /// Open units of the steps that watch. Volatile: worked out from the state where it is missing.
@@ -72,36 +73,79 @@ fn is_open(facts: &Facts<'_>, key: &str) -> bool {
     facts.unit(key).is_some_and(|unit| unit.status == Status::Open)
 }
 
-/// Only units are read that can be or hold one.
 fn open_watchers(facts: &Facts<'_>) -> BTreeSet<Key> {
     let watches =
         |step: &Step| facts.definition.watchers.iter().any(|watch| facts.definition.step(watch.step).id == step.id);
-    let open = facts.units_of(watches).filter(|key| is_open(facts, key));
-    open.collect()
+    facts.open_units_of(watches).into_iter().collect()
+}
+
+/// Steps that are looked for, and what may hold one.
+struct Wanted<'a> {
+    ids: BTreeSet<&'a str>,
+    holders: BTreeSet<StepIndex>,
 }
 
 impl<'a> Facts<'a> {
-    /// The keys of all units of these steps, wherever they lie.
-    pub(super) fn units_of(&self, is_one: impl Fn(&Step) -> bool + 'a) -> impl Iterator<Item = Key> + 'a {
-        let facts = *self;
-        let steps = facts.definition.steps.iter().filter(|step| is_one(step));
-        let ids: BTreeSet<&str> = steps.clone().map(|step| step.id.as_str()).collect();
-        let tops: BTreeSet<&str> = steps.map(|step| facts.top_of(step)).collect();
-        let running = facts.state.handlers.iter().filter(|(_, handler)| !handler.done).map(|(path, _)| path);
-        let in_handlers = running.flat_map(|path| tops.iter().map(|top| key::join(path, top))).collect::<Vec<_>>();
-        let tops: Vec<Key> = tops.into_iter().map(Key::from).chain(in_handlers).collect();
-        tops.into_iter().flat_map(move |top| {
-            let units = facts.state.units.under(&top).map(|(key, _)| key);
-            units.filter(|key| ids.contains(key::last_segment(key).id)).cloned().collect::<Vec<_>>()
-        })
+    /// The keys of all open units of these steps, wherever they lie. What is open lies in what is open, so only that is
+    /// read: of a `repeat` the current iteration, not all that came before; of a `for` everything below it.
+    pub(super) fn open_units_of(&self, is_one: impl Fn(&Step) -> bool) -> Vec<Key> {
+        let mut wanted = Wanted { ids: BTreeSet::new(), holders: BTreeSet::new() };
+        let mut tops = BTreeSet::new();
+        for (index, step) in (0..).map(StepIndex).zip(&self.definition.steps).filter(|(_, step)| is_one(step)) {
+            wanted.ids.insert(&step.id);
+            let around = std::iter::successors(Some(index), |index| self.definition.step(*index).parent);
+            wanted.holders.extend(around.clone());
+            tops.extend(around.last());
+        }
+        let (in_root, in_handlers): (Vec<StepIndex>, Vec<StepIndex>) =
+            tops.into_iter().partition(|top| self.definition.root.steps.contains(top));
+        let mut found = Vec::new();
+        let mut look = |path: &str, tops: &[StepIndex]| {
+            for top in tops {
+                self.open_below(key::join(path, &self.definition.step(*top).id), *top, &wanted, &mut found);
+            }
+        };
+        look(ROOT, &in_root);
+        if !in_handlers.is_empty() {
+            self.running_handlers().for_each(|path| look(path, &in_handlers));
+        }
+        found
     }
 
-    /// The id of the outermost step around `step`.
-    fn top_of(&self, step: &'a Step) -> &'a str {
-        let mut top = step;
-        while let Some(parent) = top.parent {
-            top = self.definition.step(parent);
+    /// The paths of running handlers. Those that are done lie there in any number and are not read while none runs.
+    fn running_handlers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let state = self.state;
+        let may_run = state.head.handlers_running > 0 || state.closing(ROOT).is_some();
+        let handlers = may_run.then(|| state.handlers.iter()).into_iter().flatten();
+        handlers.filter(|(_, handler)| !handler.done).map(|(path, _)| &**path)
+    }
+
+    fn open_below(&self, key: Key, index: StepIndex, wanted: &Wanted<'_>, found: &mut Vec<Key>) {
+        let Some(unit) = self.unit(&key).filter(|unit| unit.status == Status::Open) else { return };
+        let role = self.role(&key);
+        if role == Role::For {
+            let below = self.state.units.under(&key).filter(|(_, unit)| unit.status == Status::Open);
+            let is_one = |key: &&Key| wanted.ids.contains(key::last_segment(key).id);
+            found.extend(below.map(|(key, _)| key).filter(is_one).cloned());
+            return;
         }
-        &top.id
+        if wanted.ids.contains(&*self.definition.step(index).id) {
+            found.push(key.clone());
+        }
+        match role {
+            Role::Repeat => {
+                let current = unit.iteration.unwrap_or(0) + 1;
+                self.open_below(iteration_key(&key, current), index, wanted, found);
+            }
+            Role::Steps => {
+                let instance = self.instance(&key);
+                for inner in self.block_at(&key).iter().flat_map(|block| &block.steps) {
+                    if wanted.holders.contains(inner) {
+                        self.open_below(key::join(&instance, &self.definition.step(*inner).id), *inner, wanted, found);
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 }

@@ -431,9 +431,8 @@ impl Execution {
     // ---- signals, undo, handlers
 
     fn consumed(&mut self, wait: &Key, signal_seq: Seq) {
-        let Some(signal) = self.signals.get_mut(&signal_seq) else { return };
-        signal.taken_by = Some(wait.clone());
-        let taken = Taken { signal: signal.signal.clone(), payload: signal.payload.clone() };
+        let Some(signal) = self.signals.remove(&signal_seq) else { return };
+        let taken = Taken { signal: signal.signal, payload: signal.payload };
         self.head.unconsumed_signals -= 1;
         self.with_unit(wait, |unit| unit.taken.push(taken));
     }
@@ -469,10 +468,8 @@ impl Execution {
         let Some((signal, seq)) = name.strip_prefix("on:event:").and_then(|rest| rest.split_once('@')) else { return };
         self.head.handlers_running += 1;
         let Ok(seq) = seq.parse::<Seq>() else { return };
-        if let Some(row) = self.signals.get_mut(&seq)
-            && row.signal == signal
-        {
-            row.taken_by = Some(name.clone());
+        if self.signals.get(&seq).is_some_and(|row| row.signal == signal) {
+            self.signals.remove(&seq);
             self.head.unconsumed_signals -= 1;
         }
     }

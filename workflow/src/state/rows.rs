@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Execution, Head, Source, Table};
+use super::{Execution, Head, Signal, Source, Table};
 use crate::event::Seq;
 use crate::key::Key;
 
@@ -175,6 +175,22 @@ impl<V: DeserializeOwned, K: RowKey> Source<V, K> for Stored {
     }
 }
 
+/// The signals that nobody took: 0.1 left those there that were taken, and marked them.
+#[derive(Debug)]
+struct Untaken(Stored);
+
+impl Source<Signal, Seq> for Untaken {
+    fn load(&self, key: &Seq) -> Option<Signal> {
+        self.0.load(key).filter(|signal: &Signal| signal.taken_by.is_none())
+    }
+
+    fn load_all(&self, prefix: &str) -> Vec<(Seq, Signal)> {
+        let mut signals: Vec<(Seq, Signal)> = self.0.load_all(prefix);
+        signals.retain(|(_, signal)| signal.taken_by.is_none());
+        signals
+    }
+}
+
 /// A table whose rows lie in `rows`.
 pub(crate) fn table<V, K>(kind: RowKind, rows: &Arc<dyn ReadRows>) -> Table<V, K>
 where
@@ -213,7 +229,7 @@ impl Execution {
             undos: table(RowKind::Undo, rows),
             handlers: table(RowKind::Handler, rows),
             hand_overs: table(RowKind::HandOver, rows),
-            signals: table(RowKind::Signal, rows),
+            signals: Table::stored(Arc::new(Untaken(Stored { kind: RowKind::Signal, rows: Arc::clone(rows) }))),
         }))
     }
 
