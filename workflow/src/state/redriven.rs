@@ -4,7 +4,7 @@
 use super::evolve::At;
 use super::{Execution, Progress, RunStatus, Status};
 use crate::event::{RedriveAction, WorkflowRedriven};
-use crate::key::{self, DEADLINE, GRACE, Key, ROOT};
+use crate::key::{DEADLINE, GRACE, Key, ROOT};
 
 impl Execution {
     pub(super) fn redriven(&mut self, e: &WorkflowRedriven, at: At) {
@@ -74,31 +74,26 @@ impl Execution {
 
     /// Counts anew what blocks know of their steps, and what waits for an operator.
     fn recount(&mut self) {
-        let counted = self.counted();
-        self.head.root = Progress::default();
-        let blocks: Vec<Key> = self
-            .units
+        let mut counted = self.counted();
+        self.head.root = counted.remove(ROOT).unwrap_or_default();
+        // Only what is counted otherwise now is touched, and so written: a long execution has many that are done.
+        let mut count = |path: &str, before: &Progress| {
+            let now = counted.remove(path).unwrap_or_default();
+            (now != *before).then_some(now)
+        };
+        let units: Vec<_> =
+            self.units.iter().filter_map(|(key, unit)| Some((key.clone(), count(key, &unit.progress)?))).collect();
+        let handlers: Vec<_> = self
+            .handlers
             .iter()
-            .filter(|(_, unit)| unit.progress != Progress::default())
-            .map(|(k, _)| k.clone())
+            .filter_map(|(name, handler)| Some((name.clone(), count(name, &handler.progress)?)))
             .collect();
-        for key in blocks {
-            self.with_unit(&key, |unit| unit.progress = Progress::default());
+        for (key, progress) in units {
+            self.with_unit(&key, |unit| unit.progress = progress);
         }
-        for name in self.handlers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+        for (name, progress) in handlers {
             if let Some(handler) = self.handlers.get_mut(&*name) {
-                handler.progress = Progress::default();
-            }
-        }
-        for (path, progress) in counted {
-            if path.is_empty() {
-                self.head.root = progress;
-            } else if key::is_handler_path(&path) {
-                if let Some(handler) = self.handlers.get_mut(&*path) {
-                    handler.progress = progress;
-                }
-            } else {
-                self.with_unit(&path, |unit| unit.progress = progress);
+                handler.progress = progress;
             }
         }
         self.head.attention = self.units.iter().filter(|(_, unit)| unit.status == Status::Suspended).count() as u64;
