@@ -260,11 +260,19 @@ fn unit_state(seen: &Seen, key: &str, unit: &Unit) -> UnitState {
         worker_id: hand_over.map(|hand_over| hand_over.worker_id.clone()),
         scheduled_at_ms: unit.work.is_some().then_some(unit.queued_at_ms).filter(|at| *at > 0),
         dispatched_at_ms: dispatched.then_some(unit.at_ms),
-        deadline_ms: unit.timeout_ms.filter(|_| dispatched).map(|ms| unit.at_ms.saturating_add(ms)),
+        deadline_ms: deadline(state, key, unit),
         wake_at_ms: state.timers.get(key).and_then(|timer| timer.fire_at_ms).filter(|_| !unit.is_resolved()),
         finished_at_ms: unit.finished_at_ms,
         idempotency_key: unit.idempotency_key.clone(),
     }
+}
+
+/// When time is up for an attempt that a worker has, or for a unit that has a `deadline`, whichever comes first.
+fn deadline(state: &Execution, key: &str, unit: &Unit) -> Option<u64> {
+    let dispatched = unit.status == Status::Dispatched;
+    let of_attempt = unit.timeout_ms.filter(|_| dispatched).map(|ms| unit.at_ms.saturating_add(ms));
+    let timer = state.timers.get(&*format!("{}{key}", key::DEADLINE)).filter(|_| !unit.is_resolved());
+    of_attempt.into_iter().chain(timer.and_then(|timer| timer.fire_at_ms)).min()
 }
 
 fn unit_word(unit: &Unit) -> StatusWord {

@@ -37,9 +37,20 @@ impl Command for Redrive {
             return Err(Refusal::NotRedrivable("the parent has been told of the end"));
         }
         let all = reopened(state, ROOT);
-        let acts = |key: &Key| state.unit(key).is_some_and(|unit| unit.work.is_some());
-        if self.steps.iter().flatten().any(|key| !all.contains(key) || !acts(key)) {
+        let retries = self.action == RedriveAction::Retry;
+        if self.steps.iter().flatten().any(|key| !all.contains(key)) {
             return Err(Refusal::NotRedrivable("a named step neither failed nor was cancelled"));
+        }
+        if self.steps.is_none() && !retries {
+            // Nobody means that everything which failed or was cancelled has one and the same output.
+            return Err(Refusal::NotRedrivable(
+                "on an execution that is over, resolve and fail need the steps: name them",
+            ));
+        }
+        let acts = |key: &Key| state.unit(key).is_some_and(|unit| unit.work.is_some());
+        if self.steps.iter().flatten().any(|key| !retries && !acts(key)) {
+            let what = "on an execution that is over, only a task, child or signal can be resolved or failed: retry it";
+            return Err(Refusal::NotRedrivable(what));
         }
         turn.emit(WorkflowRedriven { steps: all, action: RedriveAction::Retry, output: None });
         if let (Some(steps), false) = (self.steps, self.action == RedriveAction::Retry) {
@@ -60,8 +71,13 @@ impl Redrive {
             .steps
             .unwrap_or_else(|| by_first_event(state.units.iter().filter(|(_, unit)| unit.status == Status::Suspended)));
         let is_suspended = |key: &Key| state.unit(key).is_some_and(|unit| unit.status == Status::Suspended);
-        if steps.is_empty() || !steps.iter().all(is_suspended) {
-            return Err(Refusal::NotRedrivable("only suspended steps of a running execution can be moved"));
+        if steps.is_empty() {
+            return Err(Refusal::NotRedrivable("it runs, and nothing in it is suspended"));
+        }
+        if !steps.iter().all(is_suspended) {
+            return Err(Refusal::NotRedrivable(
+                "a named step is not suspended: name it by its whole key, as `show` does",
+            ));
         }
         if self.action == RedriveAction::Retry {
             if steps.iter().any(|key| is_touched(state, key)) {
