@@ -227,6 +227,27 @@ fn what_cannot_be_redriven_is_refused_with_not_redrivable() {
     assert_eq!(refused(&mut over, &[]), "NOT_REDRIVABLE", "it completed");
 }
 
+/// Without steps a failed execution was tried again whatever the action was, and its output dropped: what an operator
+/// had done by hand was handed to a worker once more. And what failed without a worker could not be named at all.
+#[test]
+fn what_is_over_is_resolved_by_the_names_of_its_steps_alone() {
+    for action in [RedriveAction::Resolve, RedriveAction::Fail] {
+        let mut play = failed();
+        let before = play.history.len();
+        let output = (action == RedriveAction::Resolve).then_some("1");
+        assert_eq!(play.redrive(&[], action, output).unwrap_err().code(), "NOT_REDRIVABLE");
+        assert_eq!(play.redrive(&["box.nap"], action, output).unwrap_err().code(), "NOT_REDRIVABLE", "a sleep");
+        assert_eq!(play.since(before), [""; 0]);
+    }
+    let mut play = failed();
+    let before = play.history.len();
+    play.redrive(&["box.bad"], RedriveAction::Resolve, Some("1")).unwrap();
+    assert!(play.since(before).contains(&"StepSucceeded box.bad".to_owned()), "{:#?}", play.since(before));
+    let mut play = Play::start("input: {type: object}\nsteps: [{id: sum, compute: '1 / 0'}]");
+    play.redrive(&["sum"], RedriveAction::Retry, None).unwrap();
+    assert_eq!(play.lines().last().unwrap(), "WorkflowFailed EXPRESSION_ERROR compensation=none");
+}
+
 #[test]
 fn single_elements_and_iterations_are_moved_by_key() {
     for (around, unit) in [("for: {each: '[1, 2]'}", "x[1]"), ("repeat: {until: 'true'}", "x#1")] {
