@@ -11,7 +11,7 @@ use workflow::value::Payload;
 use super::{Engine, Running, Shard, valid_id, valid_new_id};
 use crate::api::{
     ErrorSummary, ExecutionPage, ExecutionState, HistoryPage, ListExecutions, RunSummary, StartExecution, Started,
-    UnitPage,
+    Summary, UnitPage,
 };
 use crate::error::{Code, Result};
 use crate::execution::ask::Start;
@@ -54,7 +54,10 @@ impl<E: Environment> Engine<E> {
         let as_of_ms = groups.iter().map(|group| group.now_ms()).min().unwrap_or(0);
         let summarize = |id: &str| {
             let group = &running.shard(id).context.group;
-            read::summary(id, &read::load(group, id, None, None)?)
+            let seen = read::load(group, id, None, None)?;
+            // A list is in the order in which executions were created, whatever run they are in.
+            let created_at_ms = seen.state.head.first_created_at_ms;
+            Ok(Summary { created_at_ms, ..read::summary(id, &seen)? })
         };
         let (executions, next_cursor) = read::page(groups.iter(), &request, summarize)?;
         Ok(ExecutionPage { executions, next_cursor, as_of_ms })

@@ -115,9 +115,12 @@ impl<E: Environment> Life<E> {
         let retention_ms = self.context.retention_ms;
         list_writes(&id, loaded, events, writes);
         let state = loaded.run.state();
-        if state.is_over() && !loaded.was.1 {
+        // Also when it was over before: a redrive may come to its end at once.
+        if state.is_over() && !events.is_empty() {
             let retention_ms = loaded.run.definition().retention_ms.unwrap_or(retention_ms);
             writes.push(expires(&id, state, retention_ms));
+        }
+        if state.is_over() && !loaded.was.1 {
             turn.effects.alive -= 1;
             turn.effects.over = state.head.status != RunStatus::Continued;
         }

@@ -19,7 +19,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use workflow::command::Cancel;
 use workflow::state::RunStatus;
 
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::shard::{Context, ShardMsg};
 
 pub(crate) mod ask;
@@ -40,6 +40,8 @@ use turn::Turn;
 
 /// Details of a heartbeat are written with the next commit, at the latest after this.
 const FLUSH: Duration = Duration::from_secs(5);
+/// After so many commits in a row before which no ask could be taken, asks are turned away.
+const WITHOUT_A_PAUSE_MAX: u32 = 200;
 /// After a commit that failed, what only the node itself asks is asked again after this.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -87,6 +89,8 @@ pub(crate) struct Life<E: Environment> {
     pub(super) started: Option<orbit_proto::engine::StartRecord>,
     /// Asks done since birth.
     handled: u64,
+    /// Commits in a row before which no ask could be taken.
+    without_a_pause: u32,
     /// Details of heartbeats wait to be written.
     flush: Flush,
 }
@@ -116,6 +120,7 @@ impl<E: Environment> Actor for ExecutionActor<E> {
             under_way: None,
             started: None,
             handled: 0,
+            without_a_pause: 0,
             flush: Flush::No,
         })
     }
@@ -158,9 +163,11 @@ impl<E: Environment> Life<E> {
     fn gather(&mut self, turn: &mut Turn) -> bool {
         if self.loaded.as_ref().is_some_and(|loaded| loaded.unfinished) {
             let cancel = self.take_cancel_between_runs(turn);
+            self.turn_others_away();
             self.proceed(turn, cancel);
             return true;
         }
+        self.without_a_pause = 0;
         while !turn.is_full() {
             let Some(ask) = self.waiting.pop_front() else { break };
             let alone = ask.what.is_alone();
@@ -180,6 +187,29 @@ impl<E: Environment> Life<E> {
             }
         }
         turn.asks > 0 || turn.flush
+    }
+
+    /// … and what else waits for it is told so, instead of being kept until nobody remembers why it was asked.
+    fn turn_others_away(&mut self) {
+        self.without_a_pause += 1;
+        if self.without_a_pause < WITHOUT_A_PAUSE_MAX {
+            return;
+        }
+        let (kept, away): (VecDeque<_>, _) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|ask| matches!(ask.what, What::Cancel { .. }) || ask.what.asked_by_the_node().is_some());
+        self.waiting = kept;
+        for ask in away {
+            let deletes = matches!(ask.what, What::Remove(..));
+            self.handled += 1;
+            ask.what.refuse(match deletes {
+                true => Error::new(Code::ExecutionRunning, "the execution is not over; cancel it first"),
+                false => {
+                    let message = "the execution begins run after run without a pause; repeat the call, or cancel it";
+                    Error::new(Code::Overloaded, message)
+                }
+            });
+        }
     }
 
     /// A document that goes on and on without ever waiting never takes an ask; a cancel joins its next run.

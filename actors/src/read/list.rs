@@ -10,7 +10,7 @@ use super::ANSWER_BYTES_MAX;
 use super::walk::{self, Found};
 use crate::api::{ListExecutions, Summary};
 use crate::error::{Code, Error, Result};
-use crate::facet::Place;
+use crate::facet::{self, Place};
 
 /// Characters of a cursor: the longest id in hexadecimal digits, and what stands before it.
 const CURSOR_MAX: usize = 2 * (16 + 1_000);
@@ -103,7 +103,14 @@ pub(crate) fn page<'g, E: Environment>(
 
 /// Whether what may change is still what is wanted.
 fn still_fits(filter: &ListExecutions, summary: &Summary) -> bool {
-    filter.status.is_none_or(|wanted| wanted == summary.status) && (!filter.attention || summary.attention > 0)
+    // Another run may have other attributes.
+    let has = |(name, text): (&String, &String)| {
+        let is = summary.attributes.get(name).and_then(|value| facet::attribute(name, value));
+        is.is_some_and(|is| facet::attribute_like(name, text).contains(&is))
+    };
+    filter.status.is_none_or(|wanted| wanted == summary.status)
+        && (!filter.attention || summary.attention > 0)
+        && filter.attributes.iter().all(has)
 }
 
 /// About how many bytes a summary has as JSON.

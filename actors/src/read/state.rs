@@ -303,14 +303,22 @@ pub(crate) fn payload_of<E: Environment>(
 
 /// All runs of an execution, oldest first.
 pub(crate) fn runs<E: Environment>(group: &Group<E>, id: &str) -> Result<Vec<RunSummary>> {
-    let rows = group.read(|reader| reader.range(&table::runs(id), usize::MAX)).map_err(of_storage)?;
-    if rows.is_empty() {
+    // As of one moment: a run that has gone on has its successor.
+    let heads = group.read(|reader| {
+        let rows = reader.range(&table::runs(id), usize::MAX)?;
+        let head = |run| {
+            let mut some = SomeRows::default();
+            some.take_one(reader, id, run, RowKind::Head, &[]).map(|()| (run, some))
+        };
+        rows.iter().filter_map(|(key, _)| table::run_of(key)).map(head).collect()
+    });
+    let heads: std::result::Result<Vec<_>, orbit_raft::state_store::Error> = heads;
+    let heads = heads.map_err(of_storage)?;
+    if heads.is_empty() {
         return Err(not_found(id, None));
     }
-    let mut runs = Vec::with_capacity(rows.len());
-    for run in rows.iter().filter_map(|(key, _)| table::run_of(key)) {
-        let mut some = SomeRows::default();
-        group.read(|reader| some.take_one(reader, id, run, RowKind::Head, &[])).map_err(of_storage)?;
+    let mut runs = Vec::with_capacity(heads.len());
+    for (run, some) in heads {
         let state = asleep(some)?;
         runs.push(RunSummary {
             run,

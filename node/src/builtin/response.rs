@@ -45,7 +45,7 @@ pub(super) fn outcome(answer: &Answer, call: &Call, redactor: &Redactor, now: Sy
     let retry_after_ms = if retryable { retry_after_ms(&answer.headers, now) } else { None };
     let headers = answer.headers.iter().map(|(name, value)| (name.clone(), redactor.text(value))).collect();
     let record = |json: bool| {
-        let (body, encoding) = written(body.as_deref().unwrap_or_default(), json)?;
+        let (body, encoding) = written(body.as_deref().unwrap_or_default(), json, redactor)?;
         let body_omitted = answer.body.is_none();
         let status = answer.status.as_u16();
         let record = Record { status, headers: &headers, body: &body, encoding, body_omitted, retry_after_ms };
@@ -74,16 +74,16 @@ fn is_retryable(status: StatusCode) -> bool {
 }
 
 /// A body as JSON, if it is to be and is; otherwise as a text, or what is no text in base64.
-fn written(body: &[u8], json: bool) -> Option<(Box<RawValue>, Option<&'static str>)> {
+fn written(body: &[u8], json: bool, redactor: &Redactor) -> Option<(Box<RawValue>, Option<&'static str>)> {
     if body.is_empty() {
         return Some((to_raw_value(&()).ok()?, None));
     }
     let Ok(text) = std::str::from_utf8(body) else {
         return Some((to_raw_value(&STANDARD.encode(body)).ok()?, Some("base64")));
     };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let parsed = if json { serde_json::from_str::<Box<RawValue>>(text).ok() } else { None };
-    Some((parsed.map_or_else(|| to_raw_value(text).ok(), Some)?, None))
+    let text = redactor.strings(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let parsed = if json { serde_json::from_str::<Box<RawValue>>(&text).ok() } else { None };
+    Some((parsed.map_or_else(|| to_raw_value(&text).ok(), Some)?, None))
 }
 
 fn is_json(headers: &BTreeMap<String, String>) -> bool {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use http::HeaderValue;
 use tokio::io::AsyncReadExt;
 
@@ -109,9 +109,56 @@ impl Redactor {
         }
     }
 
+    /// A text in which strings of JSON may be written with any escapes: each is looked at as what it means.
+    pub(super) fn strings<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let Some(finder) = self.0.as_ref().filter(|_| text.contains('\\')) else { return text.into() };
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(start) = rest.find('"') {
+            let (before, from) = rest.split_at(start);
+            out.push_str(before);
+            let end = end_of_string(from.as_bytes()).unwrap_or(from.len());
+            let (literal, behind) = from.split_at(end);
+            let said = serde_json::from_str::<String>(literal).ok().filter(|said| finder.is_match(said));
+            match said.and_then(|said| serde_json::to_string(&self.text(&said)).ok()) {
+                Some(hidden) => out.push_str(&hidden),
+                None => out.push_str(literal),
+            }
+            rest = behind;
+        }
+        out.push_str(rest);
+        out.into()
+    }
+
     pub(super) fn text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned()
     }
+}
+
+/// Where a string of JSON ends that begins with its quote.
+fn end_of_string(bytes: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+/// The part of a text's base64 that does not depend on what stands before and behind it, for each of the three places
+/// at which it may begin, in both alphabets, with padding or without.
+fn in_base64(text: &str) -> impl Iterator<Item = String> {
+    (0..3).flat_map(move |before| {
+        let bytes = [&b"\0\0"[..before], text.as_bytes()].concat();
+        // So many characters hold bits of what stands before; the last one holds bits of what follows.
+        let (first, partial) = (before + usize::from(before > 0), !bytes.len().is_multiple_of(3));
+        [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)].map(|encoded| {
+            let last = encoded.len() - usize::from(partial);
+            encoded.get(first..last).unwrap_or_default().to_owned()
+        })
+    })
 }
 
 /// The ways in which servers write back what they were sent: the value, or its parts (`Bearer …`, user and password),
@@ -137,7 +184,11 @@ fn spellings(secret: &Secret) -> Vec<String> {
         all.push(json);
         all.push(url::form_urlencoded::byte_serialize(text.as_bytes()).collect());
         all.push(url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20"));
+        let in_url: String = url::form_urlencoded::byte_serialize(text.as_bytes()).collect();
+        all.push(in_url.replace("%2F", "/"));
+        all.push(in_url.replace("%2F", "/").replace('+', "%20"));
         all.push(STANDARD.encode(&text));
+        all.extend(in_base64(&text));
         all.push(text);
     }
     all.retain(|text| text.len() >= BYTES_MIN);

@@ -110,10 +110,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 /// An id of an execution. What could not be one never becomes a path.
 pub(crate) fn execution_id(text: &str) -> Result<String, String> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-    if (1..=200).contains(&text.len()) && text.bytes().all(allowed) && text.bytes().any(|byte| byte != b'.') {
+    // Those of children, which Orbit makes, are longer than those that callers may give.
+    if (1..=1_000).contains(&text.len()) && text.bytes().all(allowed) && text.bytes().any(|byte| byte != b'.') {
         Ok(text.to_owned())
     } else {
-        Err("an id is 1 to 200 of A-Z a-z 0-9 - _ . : and not only dots".to_owned())
+        Err("an id is 1 to 200, of a child 1 to 1 000, of A-Z a-z 0-9 - _ . : and not only dots".to_owned())
     }
 }
 

@@ -41,15 +41,16 @@ impl Command for Redrive {
         if self.steps.iter().flatten().any(|key| !all.contains(key)) {
             return Err(Refusal::NotRedrivable("a named step neither failed nor was cancelled"));
         }
+        if self.action == RedriveAction::Fail {
+            return Err(Refusal::NotRedrivable("it is over; only a suspended step of one that runs can be failed"));
+        }
         if self.steps.is_none() && !retries {
             // Nobody means that everything which failed or was cancelled has one and the same output.
-            return Err(Refusal::NotRedrivable(
-                "on an execution that is over, resolve and fail need the steps: name them",
-            ));
+            return Err(Refusal::NotRedrivable("of an execution that is over, name the steps that are resolved"));
         }
         let acts = |key: &Key| state.unit(key).is_some_and(|unit| unit.work.is_some());
         if self.steps.iter().flatten().any(|key| !retries && !acts(key)) {
-            let what = "on an execution that is over, only a task, child or signal can be resolved or failed: retry it";
+            let what = "of an execution that is over, only a task, child or signal can be resolved; retry it";
             return Err(Refusal::NotRedrivable(what));
         }
         turn.emit(WorkflowRedriven { steps: all, action: RedriveAction::Retry, output: None });
