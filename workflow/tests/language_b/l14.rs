@@ -119,17 +119,27 @@ steps:
 
 #[test]
 fn a_plain_task_with_a_deadline_is_resolved_once() {
-    for (on_deadline, resolved) in [("continue", "StepSucceeded a"), ("fail", "StepFailed a DEADLINE_EXCEEDED")] {
-        let steps = format!("steps: [{{id: a, task: t.a, deadline: 1s, on_deadline: {on_deadline}, timeout: 2s}}]");
-        let mut play = Play::start(&steps);
-        let token = play.hand_over("a");
-        play.fire("deadline:a");
-        assert!(!play.complete(&token, "1").accepted, "{on_deadline}");
-        let ends = |line: &&String| line.starts_with("StepSucceeded a") || line.starts_with("StepFailed a");
-        let lines = play.lines();
-        let found: Vec<_> = lines.iter().filter(ends).collect();
-        assert_eq!(found.len(), 1, "{on_deadline}: {lines:#?}");
-        assert!(found[0].starts_with(resolved), "{on_deadline}: {lines:#?}");
+    // One that can be undone is waited for: its result comes while it closes.
+    for undo in ["", ", compensate: {task: t.undo, input: {}}"] {
+        for (on_deadline, resolved) in [("continue", "StepSucceeded a"), ("fail", "StepFailed a DEADLINE_EXCEEDED")] {
+            let task = format!("{{id: a, task: t.a, deadline: 1s, on_deadline: {on_deadline}, timeout: 2s{undo}}}");
+            let mut play = Play::start(&format!("steps: [{task}]"));
+            let token = play.hand_over("a");
+            play.fire("deadline:a");
+            assert!(!play.complete(&token, "1").accepted, "{task}");
+            if !undo.is_empty() {
+                play.succeed("compensate:a", "null");
+            }
+            let ends = |line: &&String| line.starts_with("StepSucceeded a") || line.starts_with("StepFailed a");
+            let lines = play.lines();
+            let found: Vec<_> = lines.iter().filter(ends).collect();
+            assert_eq!(found.len(), 1, "{task}: {lines:#?}");
+            assert!(found[0].starts_with(resolved), "{task}: {lines:#?}");
+            assert_eq!(
+                play.run.state().unit("a").unwrap().output.as_ref().map_or("null", |output| output.as_str()),
+                "null"
+            );
+        }
     }
 }
 
