@@ -6,7 +6,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use orbit_actors::api::{Complete, ListExecutions, SendSignal};
+use orbit_actors::api::{Complete, ListExecutions, Redrive, SendSignal};
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
 use support::{Node, close, complete, deploy, json, open, poll, register, settings, start, within};
@@ -225,6 +225,42 @@ async fn what_is_over_goes_after_its_retention_and_what_is_alive_stays() {
     gone(&node, "alive").await;
     assert_eq!(sorted(&node, all()).await, ["kept"]);
     assert!(node.start(start("order", "old", r#"{"customer":"c9"}"#)).await.unwrap().created);
+    close(node).await;
+}
+
+/// A redrive that ended in the commit in which it began left no word of when the new end is to be forgotten: the execution
+/// and its id stayed for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_redrive_ends_at_once_goes_after_its_retention_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), Settings { retention: Duration::from_millis(800), ..settings(2) }).await;
+    deploy(&node, "name: div\nversion: 1.0.0\nsteps: [{id: div, compute: '1 / 0'}]").await;
+    node.start(start("div", "d", "{}")).await.unwrap();
+    ended(&node, "d").await;
+    node.redrive(Redrive { execution_id: "d".to_owned(), ..Redrive::default() }).await.unwrap();
+    gone(&node, "d").await;
+    close(node).await;
+}
+
+const LOOP: &str = r#"
+name: loop
+version: 1.0.0
+steps: [{id: again, continue_as_new: {input: {}}}]
+"#;
+
+/// Whoever asked something of an execution that never waits got no answer, and a deletion was carried out when it was
+/// over at last, long after its caller had gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_be_answered_is_turned_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    deploy(&node, LOOP).await;
+    node.start(start("loop", "l", "{}")).await.unwrap();
+    assert_eq!(within(20, "an answer", node.delete("l")).await.unwrap_err().code, Code::ExecutionRunning);
+    assert_eq!(within(20, "an answer", node.pause("l")).await.unwrap_err().code, Code::Overloaded);
+    within(20, "a cancel", node.cancel("l", "enough", false)).await.unwrap();
+    ended(&node, "l").await;
+    assert_eq!(node.show("l", None).await.unwrap().summary.status, "CANCELLED");
     close(node).await;
 }
 

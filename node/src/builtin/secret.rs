@@ -228,6 +228,27 @@ mod tests {
         assert_eq!(Redactor::new([].iter()).unwrap().text("x"), "x");
     }
 
+    /// Servers escape what they need not, and put secrets into the middle of what they encode: that they were read back
+    /// out of such spellings, and recorded, was found by an attack.
+    #[test]
+    fn escapes_and_encodings_hide_no_secret() {
+        let secret = "tok_S3cr&t/Val+ue\"9<x>";
+        let redactor = Redactor::new([Secret(secret.to_owned())].iter()).unwrap();
+        let strings = |text: &str| redactor.strings(text).into_owned();
+        let go = r#"{"v": "tok_S3cr\u0026t/Val+ue\"9\u003cx\u003e", "n": 1.10, "k\n": "other \u0041"}"#;
+        assert_eq!(strings(go), r#"{"v": "[secret]", "n": 1.10, "k\n": "other \u0041"}"#);
+        let every: String = secret.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        assert_eq!(strings(&format!("[\"<{every}>\", \"open\\")), "[\"<[secret]>\", \"open\\");
+        assert!(!redact(secret, "tok_S3cr%26t/Val%2Bue%229%3Cx%3E").contains("S3cr"));
+        for before in ["", "u", "u:", "u:t", "user:"] {
+            for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+                let encoded = engine.encode(format!("{before}{secret}{before}"));
+                let left = redact(secret, &encoded);
+                assert!(left.contains("[secret]") && left.len() < "[secret]".len() + 2 * before.len() + 6, "{left}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_secret_is_a_file_of_its_name_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
