@@ -228,8 +228,8 @@ async fn what_is_over_goes_after_its_retention_and_what_is_alive_stays() {
     close(node).await;
 }
 
-/// A redrive that ended in the commit in which it began left no word of when the new end is to be forgotten: the execution
-/// and its id stayed for ever.
+/// A redrive that ended in the commit in which it began left no word of when the new end is to be forgotten: the
+/// execution and its id stayed for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_redrive_ends_at_once_goes_after_its_retention_too() {
     let dir = tempfile::tempdir().unwrap();
