@@ -118,7 +118,7 @@ async fn suspended_units_are_moved() {
     let paused = clients.pause_execution(PauseExecutionRequest { execution_id: "a".into() }).await.unwrap();
     assert_eq!(paused.into_inner().summary.unwrap().status, "PAUSED");
     assert_eq!(post(&node, "a/signals/tell", "1").await.status, 200, "signals are taken");
-    assert_eq!(get(&node, "a").await.json()["units"]["wait"]["status"], "RUNNING", "and nothing is decided");
+    assert_eq!(get(&node, "a").await.json()["units"]["wait"]["status"], "WAITING", "and nothing is decided");
     assert_eq!(get(&node, "a/queries/given").await.json()["value"], json!({"n": 9_007_199_254_740_993_u64}));
     clients.resume_execution(ResumeExecutionRequest { execution_id: "a".into() }).await.unwrap();
     let state = get(&node, "a/wait?timeout_ms=30000").await.json();

@@ -40,6 +40,11 @@ impl Orbit {
         assert_eq!(answer.json()["warnings"], json!([]), "nobody is missing: the node itself works for it");
     }
 
+    /// A node that is only dropped may outlive the process that it is in, which then ends badly.
+    async fn stop(self) {
+        self.0.server.stop().await.unwrap();
+    }
+
     async fn get(&self, path: &str) -> Value {
         let answer = self.0.ask(Ask::new("GET", path)).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
@@ -127,6 +132,7 @@ async fn an_answer_becomes_an_output() {
     assert_eq!(code(&state), "HTTP_ERROR");
     assert_eq!(state["error"]["details"]["body"], "no such thing");
     assert_eq!(orbit.events(&state, "RetryScheduled").await.len(), 0, "404 is no matter of patience");
+    orbit.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,6 +166,7 @@ async fn a_failure_is_tried_again_with_the_same_key_and_the_servers_patience() {
     assert_eq!(state["output"]["body"], "at last");
     let delays: Vec<_> = orbit.events(&state, "RetryScheduled").await.iter().map(|e| e["delay_ms"].clone()).collect();
     assert_eq!(delays, [1_000, 1_000]);
+    orbit.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,6 +209,7 @@ async fn a_redirect_is_followed_a_few_times_and_never_where_the_request_may_not_
         assert_eq!(code(&state), "INPUT_CONTRACT_VIOLATION", "{path}");
     }
     assert_eq!(forbidden.seen().len(), 0, "nobody came in");
+    orbit.stop().await;
 }
 
 /// Whatever stands for an address of this machine or its network is refused, however it is spelt.
@@ -244,6 +252,7 @@ async fn what_is_inside_is_refused_unless_it_is_named() {
     assert_eq!(state["output"]["body"], "inside", "the name leads to an address that is named");
 
     let named = format!("localhost:{port}");
+    orbit.stop().await;
     let orbit = Orbit::start(&[], &[("http_task.allow", &named)]).await;
     assert_eq!(orbit.call(get(format!("http://localhost:{port}/"))).await["output"]["body"], "inside");
     assert_eq!(
@@ -251,6 +260,7 @@ async fn what_is_inside_is_refused_unless_it_is_named() {
         "ADAPTER_DISABLED",
         "the name is allowed, not the address"
     );
+    orbit.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -280,6 +290,7 @@ async fn no_answer_is_longer_than_a_payload() {
     assert_eq!(code(&state), "HTTP_ERROR");
     let details = &state["error"]["details"];
     assert_eq!((&details["body"], &details["body_omitted"]), (&json!(null), &json!(true)));
+    orbit.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -306,6 +317,7 @@ async fn no_answer_in_time_is_unknown_and_frees_the_connection() {
     assert_eq!(code(&state), "HTTP_UNREACHABLE");
     let state = orbit.call(get("http://no-such-host.invalid/")).await;
     assert_eq!(code(&state), "HTTP_UNREACHABLE");
+    orbit.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -344,6 +356,7 @@ steps:
     assert_eq!((&*seen[2].method, &seen[2].headers["x-undoes"]), ("DELETE", &seen[1].headers["idempotency-key"]));
     let uncertain = orbit.events(&state, "StepAttemptUncertain").await;
     assert_eq!(uncertain[0]["reason"], "stopped", "long before the grace is over: {uncertain:?}");
+    orbit.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -415,6 +428,7 @@ async fn a_node_that_does_not_send_says_so() {
         let state = orbit.call(get(site.url("/"))).await;
         assert_eq!((code(&state), &state["error"]["details"]["reason"]), ("ADAPTER_DISABLED", &json!("disabled")));
         assert_eq!(orbit.events(&state, "RetryScheduled").await.len(), 0);
+        orbit.stop().await;
     }
     assert_eq!(site.seen().len(), 0);
 }
@@ -449,6 +463,7 @@ async fn nobody_takes_the_place_of_the_node() {
     let workers = orbit.get("/v1/workers").await;
     assert_eq!(workers["workers"].as_array().unwrap().len(), 1, "the node is none that anybody runs: {workers}");
     assert_eq!(workers["workers"][0]["worker_id"], "w");
+    orbit.stop().await;
 }
 
 /// A worker that shows no sign of life loses its task; the node shows that it lives while it waits.
@@ -461,6 +476,7 @@ async fn a_request_that_takes_long_is_no_silence() {
     let request = json!({"method": "GET", "url": site.url("/"), "timeout": "4s"});
     let id = orbit.begin("patient", json!({"request": request})).await;
     assert_eq!(code(&orbit.end(&id).await), "HTTP_UNREACHABLE", "not HEARTBEAT_TIMEOUT, long before");
+    orbit.stop().await;
 }
 
 /// A node that goes away waits for a moment, then leaves the request to whoever comes.
@@ -480,4 +496,5 @@ async fn a_node_that_stops_gives_its_requests_back() {
     assert_eq!(orbit.end(&id).await["output"]["body"], "again");
     let seen = site.seen();
     assert_eq!(seen[0].headers["idempotency-key"], seen[1].headers["idempotency-key"]);
+    orbit.stop().await;
 }
