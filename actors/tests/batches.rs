@@ -9,7 +9,7 @@ use std::time::Duration;
 use orbit_actors::api::{BatchAction, BatchState, ListExecutions, StartBatch};
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
-use support::{Node, close, deploy, events, json, open, settings, start, within};
+use support::{Node, close, deploy, events, eventually, json, open, settings, start};
 
 const WAITER: &str = r#"
 name: waiter
@@ -40,16 +40,7 @@ async fn begin(node: &Node, filter: ListExecutions, action: BatchAction) -> Stri
 }
 
 async fn until(node: &Node, id: &str, wanted: impl Fn(&BatchState) -> bool) -> BatchState {
-    let reached = async {
-        loop {
-            let state = node.batch(id).await.unwrap();
-            if wanted(&state) {
-                return state;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    within(60, "the batch", reached).await
+    eventually("the batch", async || Some(node.batch(id).await.unwrap()).filter(|state| wanted(state))).await
 }
 
 fn is_done(state: &BatchState) -> bool {
@@ -122,6 +113,25 @@ async fn what_cannot_be_done_is_told_and_the_rest_is_done() {
     close(node).await;
 }
 
+/// One execution that can answer nobody held up all that came after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_passes_by_what_cannot_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(2)).await;
+    deploy(&node, WAITER).await;
+    deploy(&node, "name: loop\nversion: 1.0.0\nsteps: [{id: again, continue_as_new: {input: {}}}]").await;
+    waiters(&node, "a", 60).await;
+    node.start(start("loop", "l", "{}")).await.unwrap();
+    waiters(&node, "b", 60).await;
+    let everyone = ListExecutions { since_ms: Some(0), ..ListExecutions::default() };
+    let id = begin(&node, everyone, BatchAction::Pause).await;
+    let state = until(&node, &id, is_done).await;
+    assert_eq!((state.done, state.failed), (120, 1), "{state:?}");
+    assert_eq!((state.errors[0].execution_id.as_str(), state.errors[0].code.as_str()), ("l", "OVERLOADED"));
+    node.cancel("l", "enough", true).await.unwrap();
+    close(node).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_makes_no_sense_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -176,16 +186,11 @@ async fn a_stopped_batch_begins_nothing_more() {
     assert!(stopped.stopped && stopped.status == "DONE");
     let cancelled = || count(&node, ListExecutions { status: Some("CANCELLED"), ..of_group("a") });
     // What was being worked on comes to its end and is counted.
-    let settled = async {
-        loop {
-            let (state, cancelled) = (node.batch(&id).await.unwrap(), cancelled().await);
-            if state.done == cancelled {
-                return cancelled;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    let settled = async || {
+        let (state, cancelled) = (node.batch(&id).await.unwrap(), cancelled().await);
+        (state.done == cancelled).then_some(cancelled)
     };
-    let cancelled = within(20, "the end of what was under way", settled).await;
+    let cancelled = eventually("the end of what was under way", settled).await;
     assert!((1..200).contains(&cancelled), "{cancelled}");
     assert_eq!(node.stop_batch(&id).await.unwrap().done, cancelled);
     close(node).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use orbit_actors::api::ListExecutions;
 use orbit_actors::error::Code;
-use support::{Node, close, complete, deploy, events, open, poll, register, settings, start, within};
+use support::{Node, close, complete, deploy, events, eventually, open, poll, register, settings, start, within};
 
 const FAMILY: &str = r#"
 name: parent
@@ -51,12 +51,7 @@ async fn all(node: &Node) -> Vec<(String, &'static str)> {
 
 /// The outbox is empty as soon as everything has arrived.
 async fn nothing_under_way(node: &Node) {
-    let empty = async {
-        while node.messages_under_way().unwrap() > 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    within(20, "the outbox to be empty", empty).await;
+    eventually("an empty outbox", async || (node.messages_under_way().unwrap() == 0).then_some(())).await;
     assert_eq!(node.check().unwrap(), Vec::<String>::new());
 }
 

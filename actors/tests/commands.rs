@@ -185,6 +185,24 @@ async fn what_is_paused_hands_nothing_over_until_it_is_resumed() {
     close(node).await;
 }
 
+/// When does it escalate? That an approval waits, and until when, stood in the history alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_is_shown_as_one_with_its_deadline() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    let document = "name: asks\nversion: 1.0.0\nsignals: {yes: {}}\nsteps:\n  - {id: ask, deadline: 1h, await: {signal: \
+                    yes}}\n  - {id: each, for: {each: '[1, 2]'}, await: {signal: yes}}\n";
+    deploy(&node, document).await;
+    node.start(start("asks", "a", "{}")).await.unwrap();
+    let state = node.show("a", None).await.unwrap();
+    let ask = &state.units["ask"];
+    assert_eq!((ask.status, ask.deadline_ms), ("WAITING", Some(state.summary.created_at_ms + 3_600_000)));
+    assert_eq!((state.units["each"].status, state.units["each[1]"].status), ("RUNNING", "WAITING"));
+    assert_eq!(state.waiting_for, ["ask WAITING", "each[0] WAITING", "each[1] WAITING"]);
+    assert_eq!(node.units("a", None, "ask", None).await.unwrap().units["ask"], *ask);
+    close(node).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_execution_goes_on_when_it_is_redriven() {
     let dir = tempfile::tempdir().unwrap();

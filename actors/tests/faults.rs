@@ -10,7 +10,7 @@ use orbit_actors::Dice;
 use orbit_actors::api::{Complete, Delivery, Fail, Register};
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
-use support::{Node, close, complete, deploy, events, json, open, poll, register, settings, start, within};
+use support::{Node, close, complete, deploy, events, eventually, json, open, poll, register, settings, start, within};
 
 const SAGA: &str = r#"
 name: saga
@@ -325,12 +325,7 @@ async fn an_execution_that_fails_inside_is_stopped_alone_and_says_so() {
     DICE_FAIL.store(true, Ordering::SeqCst);
     let (asking, other) = (node.clone(), session.clone());
     let poll_meanwhile = tokio::spawn(async move { poll(&asking, &other).await });
-    let broken = async {
-        while node.broken_executions() == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    within(10, "the failure", broken).await;
+    eventually("the failure", async || (node.broken_executions() > 0).then_some(())).await;
     DICE_FAIL.store(false, Ordering::SeqCst);
 
     let state = node.show("unlucky", None).await.unwrap();

@@ -6,10 +6,10 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use orbit_actors::api::{Complete, ListExecutions, Redrive, SendSignal};
+use orbit_actors::api::{Complete, Fail, ListExecutions, Redrive, SendSignal, Task};
 use orbit_actors::engine::Settings;
 use orbit_actors::error::Code;
-use support::{Node, close, complete, deploy, json, open, poll, register, settings, start, within};
+use support::{Node, close, complete, deploy, eventually, json, open, poll, register, settings, start, within};
 
 const ORDER: &str = r#"
 name: order
@@ -71,13 +71,8 @@ async fn sorted(node: &Node, filter: ListExecutions) -> Vec<String> {
 
 /// Waits until an execution is no longer found, by an id or in a list.
 async fn gone(node: &Node, id: &str) {
-    let gone = async {
-        while node.show(id, None).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    within(20, "the removal", gone).await;
-    assert_eq!(node.show(id, None).await.unwrap_err().code, Code::NotFound);
+    let error = eventually("the removal", async || node.show(id, None).await.err()).await;
+    assert_eq!(error.code, Code::NotFound);
 }
 
 async fn ended(node: &Node, id: &str) {
@@ -242,6 +237,80 @@ async fn what_a_redrive_ends_at_once_goes_after_its_retention_too() {
     close(node).await;
 }
 
+const STUBBORN: &str = r#"
+name: stubborn
+version: 1.0.0
+signals: {go: {type: object}}
+tasks: {pay: {version: 1.0.0}}
+steps: [{id: pay, task: pay, retry: {max_attempts: 1}}]
+"#;
+
+/// What was said of an end does not count once there is another end, or another execution of that name.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_on_is_not_removed_for_an_end_that_it_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), Settings { retention: Duration::from_millis(2_500), ..settings(1) }).await;
+    deploy(&node, STUBBORN).await;
+    deploy(&node, WAITS).await;
+    let session = register(&node, "w", &["pay"]).await;
+    let go = || SendSignal {
+        execution_id: "again".to_owned(),
+        signal: "go".to_owned(),
+        payload: json("{}"),
+        dedup_id: Some("one".to_owned()),
+        start: None,
+    };
+    node.start(start("stubborn", "s", "{}")).await.unwrap();
+    fail(&node, &poll(&node, &session).await).await;
+    node.start(start("waits", "again", "{}")).await.unwrap();
+    node.signal(go()).await.unwrap();
+    node.cancel("again", "to be another one", false).await.unwrap();
+    ended(&node, "again").await;
+    node.delete("again").await.unwrap();
+    // It ends after both, so it goes when what was said of both has been looked at.
+    node.start(start("stubborn", "witness", "{}")).await.unwrap();
+    fail(&node, &poll(&node, &session).await).await;
+    ended(&node, "witness").await;
+
+    node.redrive(Redrive { execution_id: "s".to_owned(), ..Redrive::default() }).await.unwrap();
+    let task = poll(&node, &session).await;
+    node.start(start("waits", "again", "{}")).await.unwrap();
+    let second = node.signal(go()).await.unwrap();
+    // Time itself is what is tested: the second end is to be another moment than the first.
+    tokio::time::sleep(Duration::from_millis(1_800)).await;
+    fail(&node, &task).await;
+    ended(&node, "s").await;
+    let ended_at_ms = node.show("s", None).await.unwrap().summary.finished_at_ms.unwrap();
+    gone(&node, "witness").await;
+    let is_there = node.show("s", None).await.is_ok();
+    let now_ms = node.list(all()).await.unwrap().as_of_ms;
+    assert!(is_there || now_ms >= ended_at_ms + 2_500, "removed {} ms after its end", now_ms - ended_at_ms);
+    assert_eq!(node.signal(go()).await.unwrap(), second, "its name is still known");
+    gone(&node, "s").await;
+    close(node).await;
+}
+
+async fn fail(node: &Node, task: &Task) {
+    let fail = Fail {
+        token: task.token.clone(),
+        error_code: "NO".to_owned(),
+        error_message: String::new(),
+        retryable: false,
+        unknown: false,
+        details: None,
+        worker_session_id: None,
+        free_slots: 0,
+    };
+    assert!(node.fail(fail).await.unwrap().accepted);
+}
+
+const WAITS: &str = r#"
+name: waits
+version: 1.0.0
+signals: {go: {type: object}}
+steps: [{id: wait, await: {signal: go, until: "count == 9"}}]
+"#;
+
 const LOOP: &str = r#"
 name: loop
 version: 1.0.0
@@ -282,25 +351,16 @@ async fn runs_of_a_living_execution_go_one_by_one() {
     assert_eq!(node.signal(go("one")).await.unwrap(), first);
     let of_round = |n: &str| ListExecutions { attributes: attributes(&[("round", n)]), ..all() };
     assert_eq!(ids(&node, of_round("1")).await, ["e"]);
+    // The list is in the order of creation, and says so: the first run's, whatever run an execution is in.
+    let (listed, runs) = (node.list(of_round("1")).await.unwrap(), node.runs("e").await.unwrap());
+    assert_eq!(listed.executions[0].created_at_ms, runs[0].created_at_ms);
     assert_eq!(ids(&node, of_round("0")).await, [""; 0]);
-    let only_the_second = async {
-        while node.runs("e").await.unwrap().iter().map(|run| run.run).collect::<Vec<_>>() != [2] {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    within(20, "the removal of a run", only_the_second).await;
+    let runs = async || node.runs("e").await.unwrap().iter().map(|run| run.run).collect::<Vec<_>>();
+    eventually("the removal of a run", async || (runs().await == [2]).then_some(())).await;
     assert_eq!(node.history("e", Some(1), 1, 10).await.unwrap_err().code, Code::NotFound);
     assert_eq!(node.show("e", None).await.unwrap().summary.status, "RUNNING");
     // The name is forgotten as well: it is another signal now.
-    let forgotten = async {
-        loop {
-            let again = node.signal(go("one")).await.unwrap();
-            if again != first {
-                return again;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    assert_eq!(within(20, "the name of a signal", forgotten).await.run, 2);
+    let anew = async || Some(node.signal(go("one")).await.unwrap()).filter(|again| *again != first);
+    assert_eq!(eventually("a forgotten name", anew).await.run, 2);
     close(node).await;
 }

@@ -56,6 +56,22 @@ pub async fn within<T>(seconds: u64, what: &str, future: impl Future<Output = T>
     }
 }
 
+/// Between two looks at what nobody is told of.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What comes about at last, though nobody is told of it: what a leader does by itself, in quiet moments.
+pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let looking = async {
+        loop {
+            if let Some(seen) = look().await {
+                return seen;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    within(20, what, looking).await
+}
+
 pub async fn deploy(node: &Node, source: &str) {
     node.deploy(source, Format::Yaml).await.unwrap();
 }
