@@ -158,6 +158,50 @@ async fn a_query_is_answered_as_of_the_newest_commit_and_can_wait() {
     close(node).await;
 }
 
+const ROUNDS: &str = r#"
+name: rounds
+version: 1.0.0
+signals: {go: {}}
+queries: {wait: steps.wait.status}
+steps:
+  - {id: wait, await: {signal: go}}
+  - {id: again, after: [wait], continue_as_new: {input: {}}}
+"#;
+
+/// A query was now and then evaluated over the run before, or over parts of two commits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_query_sees_one_commit_and_no_two() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path(), settings(1)).await;
+    deploy(&node, ROUNDS).await;
+    node.start(start("rounds", "r", "{}")).await.unwrap();
+    let asking = (0..6).map(|_| {
+        let node = node.clone();
+        tokio::spawn(async move {
+            let mut answers = 0;
+            while node.show("r", None).await.unwrap().summary.status == "RUNNING" {
+                let answer = node.query("r", "wait", Duration::ZERO).await.unwrap();
+                if answer.value.as_ref().map(ToString::to_string).as_deref() != Some("\"running\"") {
+                    // Over by now, and then in whatever state it was cancelled.
+                    assert_eq!(node.show("r", None).await.unwrap().summary.status, "CANCELLED", "{answer:?}");
+                }
+                answers += 1;
+            }
+            answers
+        })
+    });
+    let asking: Vec<_> = asking.collect();
+    for _ in 0..400 {
+        let go = SendSignal { execution_id: "r".to_owned(), signal: "go".to_owned(), ..SendSignal::default() };
+        node.signal(go).await.unwrap();
+    }
+    node.cancel("r", "enough", false).await.unwrap();
+    for asking in asking {
+        assert!(within(20, "an asker", asking).await.unwrap() > 0);
+    }
+    close(node).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_paused_hands_nothing_over_until_it_is_resumed() {
     let dir = tempfile::tempdir().unwrap();

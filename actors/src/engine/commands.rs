@@ -16,6 +16,7 @@ use crate::api::{ExecutionState, QueryAnswer, Redrive, SIGNAL_NAME_BYTES_MAX, Se
 use crate::error::{Code, Error, Result};
 use crate::execution::What;
 use crate::execution::ask::{Signal, Start};
+use crate::failure::of_storage;
 use crate::read;
 
 impl<E: Environment> Engine<E> {
@@ -92,7 +93,7 @@ impl<E: Environment> Engine<E> {
         loop {
             let shard = self.read(id).await?;
             let mut change = shard.context.changes.wait(&key);
-            let value = evaluated(&shard, &key, query)?;
+            let value = evaluated(&shard, &key, query).await?;
             if value != Value::Null || Instant::now() >= until {
                 return Ok(answer(id, query, value));
             }
@@ -113,7 +114,26 @@ fn answer(id: &str, query: &str, value: Value) -> QueryAnswer {
     }
 }
 
-fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Result<Value> {
+/// How often a query is evaluated again because a commit came in between.
+const EVALUATED_MAX: usize = 100;
+
+/// What a query gives as of one commit. Rows are read as the expression asks for them, so what was seen counts only if
+/// the history stands afterwards where it stood before.
+async fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Result<Value> {
+    let group = &shard.context.group;
+    let position = || group.read(|reader| reader.position(id.as_bytes())).map_err(of_storage);
+    for _ in 0..EVALUATED_MAX {
+        let before = position()?;
+        let value = evaluated_once(shard, id, query);
+        if position()? == before {
+            return value;
+        }
+        tokio::task::yield_now().await;
+    }
+    Err(Error::new(Code::Overloaded, "the execution changes faster than it can be looked at; repeat the call"))
+}
+
+fn evaluated_once<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Result<Value> {
     let (run, rows) = read::run(&shard.context.group, &shard.context.definitions, id)?;
     let definition = run.definition();
     let Some(expression) = definition.queries.get(query) else {
@@ -124,7 +144,7 @@ fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Re
     let value = expression.evaluate(&BlockScope::root(run.facts(shard.context.group.now_ms())));
     // A row that cannot be read looks like one that is not there.
     if let Some(failure) = rows.failure() {
-        return Err(crate::failure::of_storage(failure));
+        return Err(of_storage(failure));
     }
     value.map_err(|error| Error::new(Code::ExpressionError, error.message))
 }
