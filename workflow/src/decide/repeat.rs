@@ -52,7 +52,8 @@ impl Walk<'_> {
             Err(fault) => return next(closing_failed(around, fault)),
         }
         if finished >= repeat.max.unwrap_or(ITERATIONS) {
-            let error = TaskError::permanent("REPEAT_LIMIT", format!("not done after {finished} iterations"));
+            // These very words: histories are decided again, and those that 0.1.0 has left say them.
+            let error = TaskError::permanent("REPEAT_LIMIT", format!("{finished} iterations"));
             return next(closing_failed(around, error));
         }
         match self.pause_before(finished + 1, around, repeat) {

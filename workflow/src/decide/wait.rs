@@ -44,8 +44,8 @@ impl Walk<'_> {
             let output = if wait.until.is_some() { taken(unit, wait) } else { Payload::null() };
             return next(succeeded(key, 1, Some(output)));
         }
-        let error =
-            TaskError::permanent("AWAIT_TIMEOUT", format!("no signal {} came in time", wait.signals.join(" or ")));
+        // These very words: histories are decided again, and those that 0.1.0 has left say them.
+        let error = TaskError::permanent("AWAIT_TIMEOUT", format!("no {}", wait.signals.join(" or ")));
         self.unit_fails(key, &error)
     }
 }
