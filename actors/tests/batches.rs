@@ -149,8 +149,8 @@ async fn what_makes_no_sense_is_refused() {
     close(node).await;
 }
 
-/// The node goes away again and again while a batch is at work, mostly between the signals and the word of them: it goes
-/// on, everyone gets the signal exactly once, and who came later gets none.
+/// The node goes away again and again while a batch is at work, mostly between the signals and the word of them: it
+/// goes on, everyone gets the signal exactly once, and who came later gets none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_goes_on_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();

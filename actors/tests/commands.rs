@@ -229,14 +229,21 @@ async fn what_is_paused_hands_nothing_over_until_it_is_resumed() {
     close(node).await;
 }
 
+const ASKS: &str = r#"
+name: asks
+version: 1.0.0
+signals: {yes: {}}
+steps:
+  - {id: ask, deadline: 1h, await: {signal: yes}}
+  - {id: each, for: {each: '[1, 2]'}, await: {signal: yes}}
+"#;
+
 /// When does it escalate? That an approval waits, and until when, stood in the history alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_is_shown_as_one_with_its_deadline() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path(), settings(1)).await;
-    let document = "name: asks\nversion: 1.0.0\nsignals: {yes: {}}\nsteps:\n  - {id: ask, deadline: 1h, await: {signal: \
-                    yes}}\n  - {id: each, for: {each: '[1, 2]'}, await: {signal: yes}}\n";
-    deploy(&node, document).await;
+    deploy(&node, ASKS).await;
     node.start(start("asks", "a", "{}")).await.unwrap();
     let state = node.show("a", None).await.unwrap();
     let ask = &state.units["ask"];
