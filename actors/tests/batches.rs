@@ -4,7 +4,6 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use orbit_actors::api::{BatchAction, BatchState, ListExecutions, StartBatch};
 use orbit_actors::engine::Settings;
