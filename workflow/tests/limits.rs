@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use workflow::command::{Batch, Cancel, Complete, OfferTaken, Run, Start, Token};
+use workflow::command::{Batch, Cancel, Complete, OfferTaken, Redrive, Run, Start, Token};
 use workflow::decide::Limits;
 use workflow::document::{self, Format};
-use workflow::event::{Event, Recorded};
+use workflow::event::{Event, Recorded, RedriveAction};
 use workflow::state::RunStatus;
 use workflow::value::Payload;
 
@@ -125,4 +125,24 @@ steps: [{id: x, task: t.a}]
     assert_eq!((answer.accepted, answer.reason.as_deref()), (false, Some("PAYLOAD_TOO_LARGE")));
     assert!(run.state().unit("x").unwrap().unknown);
     assert_eq!(run.state().head.error.as_ref().unwrap().code, "PAYLOAD_TOO_LARGE", "not retried");
+}
+
+/// A redrive of a long execution counted every block of it anew and wrote them all: 49 MB for a million events, more than
+/// an entry of the log may have.
+#[test]
+fn a_redrive_writes_what_it_changes_and_not_the_whole_execution() {
+    let written = |iterations: u32| {
+        let document = format!(
+            "name: long\nversion: 1.0.0\nsteps:\n  - id: spin\n    repeat: {{until: 'iteration == {iterations}'}}\n    \
+             steps: [{{id: turn, compute: '1'}}]\n  - {{id: bad, after: [spin], compute: '1 / 0'}}\n"
+        );
+        let (mut run, mut history) = run(&document, Limits::default());
+        assert_eq!(run.state().head.status, RunStatus::Failed);
+        run.take_changes();
+        let redrive = Redrive { steps: None, action: RedriveAction::Retry, output: None };
+        let (_, batch) = run.handle(0, redrive).unwrap();
+        take(&mut run, batch, &mut history);
+        run.take_changes().len()
+    };
+    assert_eq!(written(10), written(500));
 }
