@@ -66,6 +66,32 @@ fn one_result_of_many_reads_and_writes_a_bounded_number_of_rows() {
     assert!(few.0 < 60 && few.1 < 10, "{few:?}");
 }
 
+/// Rows read and written in turn `n`; each turn is woken from what the one before left.
+fn cost_of_turn(
+    n: u32,
+    definition: &Arc<Definition>,
+    shelf: &Arc<Shelf>,
+    turn: impl Fn(&mut Run, u32),
+) -> (u64, usize) {
+    for number in 1..n {
+        let mut run = woken(definition, shelf);
+        turn(&mut run, number);
+        shelf.store(run.take_changes());
+    }
+    shelf.take_reads();
+    let mut run = woken(definition, shelf);
+    turn(&mut run, n);
+    let written = run.take_changes();
+    (shelf.take_reads(), written.len())
+}
+
+/// A worker takes a task and does it.
+fn done(run: &mut Run, unit: &str) {
+    let offer = OfferTaken { unit, worker_id: "w", worker_session: "s", nonce: [1; 8] };
+    let (token, _) = run.handle(1, offer).unwrap();
+    run.handle(2, Complete { token: &token, output: Payload::parse("7").unwrap() }).unwrap();
+}
+
 /// Rows read and written to end iteration `n` of a repeat and begin the next.
 fn cost_of_one_iteration(n: u32) -> (u64, usize) {
     let definition = definition(
@@ -78,20 +104,7 @@ steps: [{id: x, repeat: {until: "iteration == 200"}, task: m.do, input: {before:
     );
     let shelf = Arc::new(Shelf::default());
     started(&definition, "{}", &shelf);
-    for number in 1..=n {
-        shelf.take_reads();
-        let mut run = woken(&definition, &shelf);
-        let unit = format!("x#{number}");
-        let offer = OfferTaken { unit: &unit, worker_id: "w", worker_session: "s", nonce: [1; 8] };
-        let (token, _) = run.handle(1, offer).unwrap();
-        run.handle(2, Complete { token: &token, output: Payload::parse("7").unwrap() }).unwrap();
-        let written = run.take_changes();
-        if number == n {
-            return (shelf.take_reads(), written.len());
-        }
-        shelf.store(written);
-    }
-    (0, 0)
+    cost_of_turn(n, &definition, &shelf, |run, number| done(run, &format!("x#{number}")))
 }
 
 #[test]
@@ -244,21 +257,10 @@ steps:
         run.handle(1, signal()).unwrap();
     }
     shelf.store(run.take_changes());
-    for turn in 1..=n {
-        shelf.take_reads();
-        let mut run = woken(&definition, &shelf);
+    cost_of_turn(n, &definition, &shelf, |run, turn| {
         run.handle(1, signal()).unwrap();
-        let unit = format!("turn#{turn}.act");
-        let offer = OfferTaken { unit: &unit, worker_id: "w", worker_session: "s", nonce: [1; 8] };
-        let (token, _) = run.handle(1, offer).unwrap();
-        run.handle(2, Complete { token: &token, output: Payload::parse("7").unwrap() }).unwrap();
-        let written = run.take_changes();
-        if turn == n {
-            return (shelf.take_reads(), written.len());
-        }
-        shelf.store(written);
-    }
-    (0, 0)
+        done(run, &format!("turn#{turn}.act"));
+    })
 }
 
 #[test]
