@@ -127,8 +127,8 @@ steps: [{id: x, task: t.a}]
     assert_eq!(run.state().head.error.as_ref().unwrap().code, "PAYLOAD_TOO_LARGE", "not retried");
 }
 
-/// A redrive of a long execution counted every block of it anew and wrote them all: 49 MB for a million events, more than
-/// an entry of the log may have.
+/// A redrive of a long execution counted every block of it anew and wrote them all: 49 MB for a million events, more
+/// than an entry of the log may have.
 #[test]
 fn a_redrive_writes_what_it_changes_and_not_the_whole_execution() {
     let written = |iterations: u32| {
