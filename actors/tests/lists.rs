@@ -275,17 +275,20 @@ async fn what_goes_on_is_not_removed_for_an_end_that_it_had() {
     node.redrive(Redrive { execution_id: "s".to_owned(), ..Redrive::default() }).await.unwrap();
     let task = poll(&node, &session).await;
     node.start(start("waits", "again", "{}")).await.unwrap();
-    let second = node.signal(go()).await.unwrap();
-    // Time itself is what is tested: the second end is to be another moment than the first.
+    // Time itself is what is tested: the second end and the second signal are to be of another moment than the first.
     tokio::time::sleep(Duration::from_millis(1_800)).await;
+    let signalled_at_ms = node.list(all()).await.unwrap().as_of_ms;
+    let second = node.signal(go()).await.unwrap();
     fail(&node, &task).await;
     ended(&node, "s").await;
     let ended_at_ms = node.show("s", None).await.unwrap().summary.finished_at_ms.unwrap();
     gone(&node, "witness").await;
     let is_there = node.show("s", None).await.is_ok();
+    let is_known = node.signal(go()).await.unwrap() == second;
+    // Each is kept for its time and no longer, so a slow machine may find neither.
     let now_ms = node.list(all()).await.unwrap().as_of_ms;
     assert!(is_there || now_ms >= ended_at_ms + 2_500, "removed {} ms after its end", now_ms - ended_at_ms);
-    assert_eq!(node.signal(go()).await.unwrap(), second, "its name is still known");
+    assert!(is_known || now_ms >= signalled_at_ms + 2_500, "forgotten {} ms after it came", now_ms - signalled_at_ms);
     gone(&node, "s").await;
     close(node).await;
 }
