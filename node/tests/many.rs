@@ -216,6 +216,26 @@ async fn what_is_over_goes_after_its_retention() {
     node.server.stop().await.unwrap();
 }
 
+/// A history that is full ends its execution, so whoever runs the node hears of it long before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_grows_long_is_counted_once() {
+    let node = waiters(&[], 1).await;
+    let document = "{name: hoarder, version: 1.0.0, signals: {more: {type: string}, go: {}}, \
+                    steps: [{id: wait, await: {signal: go}}]}";
+    let deployed = node.ask(Ask::new("POST", "/v1/workflows").body("application/yaml", document)).await;
+    assert_eq!(deployed.status, 201, "{}", deployed.text());
+    assert_eq!(post(&node, "/v1/executions", &json!({"workflow": "hoarder", "execution_id": "h"})).await.0, 201);
+    let payload = json!("x".repeat(1 << 20));
+    let counted = |text: &str| text.contains("\norbit_long_histories_total 1\n");
+    for sent in 1..=60 {
+        let (status, answer) = post(&node, "/v1/executions/h/signals/more", &payload).await;
+        assert_eq!(status, 200, "{answer}");
+        let is_long = counted(node.ask(Ask::new("GET", "/v1/metrics")).await.text());
+        assert_eq!(is_long, sent >= 52, "after {sent} MiB");
+    }
+    node.server.stop().await.unwrap();
+}
+
 /// What the nodes of this process log for the audit.
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 

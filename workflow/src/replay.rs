@@ -6,7 +6,7 @@
 //!
 //! What came from outside is taken as it stands; that a worker answered something else, no replay can know.
 
-use crate::decide::{self, RULES};
+use crate::decide::{self, Agenda, Facts, Limits, RULES};
 use crate::definition::Definition;
 use crate::event::{Event, Recorded, Seq};
 use crate::state::Execution;
@@ -61,8 +61,10 @@ pub enum Error {
     Difference(Box<Difference>),
 }
 
-/// Decides the history of a run again, event by event, without an agenda's help: so it also shows that the agenda of
-/// the node that wrote it forgot nothing, and that its batches might have been cut anywhere.
+/// Decides the history of a run again, event by event, by a walk over everything that is open: so it also shows that
+/// the agenda of the node that wrote it forgot nothing, and that its batches might have been cut anywhere. Of a run with
+/// many units the walk comes only now and then and an agenda decides in between, so that the time stays in proportion to
+/// the history.
 ///
 /// Tokens may be without their random part, as the API shows them: the rules never look at it.
 ///
@@ -79,22 +81,62 @@ pub fn replay(definition: &Definition, execution_id: &str, history: &[Recorded])
         let (recorded, given) = (created.definition_hash.clone(), definition.hash.clone());
         return Err(Error::Definition { recorded, given });
     }
-    let (mut state, mut replayed) = (Execution::default(), Replayed::default());
+    let mut state = Execution::default();
+    let mut again = Again { definition, execution_id, agenda: Agenda::default(), since: 0 };
+    let mut replayed = Replayed::default();
     for (expected, recorded) in (1..).zip(history) {
         if recorded.seq != expected {
             return Err(Error::Gap { expected, found: recorded.seq });
         }
         // Before, what a start wrote is its own.
         if state.head.started_at_ms.is_some() {
-            let decided = decide::next_event(definition, &state, execution_id, recorded.timestamp_ms);
+            let decided = again.next(&state, recorded.timestamp_ms);
             replayed.decided += u64::from(follows(decided, recorded)?);
         }
         replayed.events += 1;
         state.evolve(recorded);
+        again.note(&state, recorded);
     }
     match decide::next_event(definition, &state, execution_id, state.head.updated_at_ms) {
         None => Ok(replayed),
         more => Err(differs(replayed.events + 1, more, None)),
+    }
+}
+
+/// One walk over so many units is worth as much as one event.
+const UNITS_PER_EVENT: usize = 64;
+
+/// Decides event after event of one history.
+struct Again<'a> {
+    definition: &'a Definition,
+    execution_id: &'a str,
+    agenda: Agenda,
+    /// Events since the last walk.
+    since: usize,
+}
+
+impl<'a> Again<'a> {
+    fn next(&mut self, state: &Execution, now_ms: u64) -> Option<Event> {
+        self.since += 1;
+        let by_agenda = self.agenda.next(self.facts(state, now_ms));
+        if self.since * UNITS_PER_EVENT < state.units.len() {
+            return by_agenda;
+        }
+        self.since = 0;
+        decide::next_event(self.definition, state, self.execution_id, now_ms)
+    }
+
+    fn note(&mut self, state: &Execution, recorded: &Recorded) {
+        let facts = self.facts(state, recorded.timestamp_ms);
+        self.agenda.note(&facts, recorded);
+    }
+
+    fn facts<'b>(&self, state: &'b Execution, now_ms: u64) -> Facts<'b>
+    where
+        'a: 'b,
+    {
+        let Self { definition, execution_id, .. } = *self;
+        Facts { definition, state, execution_id, now_ms, limits: Limits::default() }
     }
 }
 

@@ -67,6 +67,7 @@ impl Counters {
             ("orbit_http_requests_under_way", "Requests over HTTP that are not answered yet.", under_way),
             ("orbit_ready", "Whether this node takes requests.", u64::from(health.is_ok())),
             ("orbit_active_executions", "Executions that are not over, on shards led here.", health.active_executions),
+            ("orbit_awake_executions", "Executions in memory, on shards led here.", health.awake_executions),
             ("orbit_worker_sessions", "Worker sessions known here.", health.worker_sessions),
             (
                 "orbit_broken_executions",
@@ -77,9 +78,21 @@ impl Counters {
             head(&mut text, name, help, "gauge");
             let _ = writeln!(text, "{name} {value}");
         }
-        let name = "orbit_removed_runs_total";
-        head(&mut text, name, "Runs removed on shards led here because their retention had passed.", "counter");
-        let _ = writeln!(text, "{name} {}", health.removed_runs);
+        for (name, help, value) in [
+            (
+                "orbit_removed_runs_total",
+                "Runs removed on shards led here because their retention had passed.",
+                health.removed_runs,
+            ),
+            (
+                "orbit_long_histories_total",
+                "Histories on shards led here that came to a fifth of their limit.",
+                health.long_histories,
+            ),
+        ] {
+            head(&mut text, name, help, "counter");
+            let _ = writeln!(text, "{name} {value}");
+        }
         shards(&mut text, health);
         text
     }

@@ -90,7 +90,11 @@ pub struct Health {
     #[serde(skip)]
     pub broken_executions: u64,
     #[serde(skip)]
+    pub awake_executions: u64,
+    #[serde(skip)]
     pub removed_runs: u64,
+    #[serde(skip)]
+    pub long_histories: u64,
     pub node: String,
     pub shards: Vec<ShardHealth>,
 }
@@ -163,7 +167,9 @@ impl<E: Environment> Service<E> {
             active_executions: self.engine().active_executions(),
             worker_sessions: self.engine().worker_sessions(),
             broken_executions: self.engine().broken_executions() as u64,
+            awake_executions: self.engine().awake_executions(),
             removed_runs: self.engine().removed_runs(),
+            long_histories: self.engine().long_histories(),
             node: self.0.node.clone(),
             shards: self.engine().shards(),
         }

@@ -1,6 +1,8 @@
 //! An operator lets a failed run go on, or moves suspended units (L10). What moves is written into the event, so that
 //! the fold needs no definition.
 
+use std::collections::HashSet;
+
 use super::{Command, Refusal, Turn};
 use crate::event::{RedriveAction, WorkflowRedriven};
 use crate::key::{self, COMPENSATE, Key, ROOT};
@@ -48,18 +50,14 @@ impl Command for Redrive {
             // Nobody means that everything which failed or was cancelled has one and the same output.
             return Err(Refusal::NotRedrivable("of an execution that is over, name the steps that are resolved"));
         }
-        let acts = |key: &Key| state.unit(key).is_some_and(|unit| unit.work.is_some());
-        if self.steps.iter().flatten().any(|key| !retries && !acts(key)) {
-            let what = "of an execution that is over, only a task, child or signal can be resolved; retry it";
-            return Err(Refusal::NotRedrivable(what));
-        }
-        turn.emit(WorkflowRedriven { steps: all, action: RedriveAction::Retry, output: None });
-        if let (Some(steps), false) = (self.steps, self.action == RedriveAction::Retry) {
-            turn.emit(WorkflowRedriven {
-                steps,
-                action: self.action,
-                output: resolved_output(self.action, self.output),
-            });
+        let by_hand = if retries { Vec::new() } else { outermost(self.steps.unwrap_or_default()) };
+        // What lies within a step that an operator resolves stays as it ended: nothing there is to begin again.
+        let tried_again =
+            all.into_iter().filter(|key| !by_hand.iter().any(|named| named != key && key::is_under(key, named)));
+        turn.emit(WorkflowRedriven { steps: tried_again.collect(), action: RedriveAction::Retry, output: None });
+        if !by_hand.is_empty() {
+            let output = resolved_output(self.action, self.output);
+            turn.emit(WorkflowRedriven { steps: by_hand, action: self.action, output });
         }
         Ok(())
     }
@@ -98,6 +96,13 @@ fn resolved_output(action: RedriveAction, output: Option<Payload>) -> Option<Pay
     (action == RedriveAction::Resolve).then(|| output.unwrap_or_else(Payload::null))
 }
 
+/// Without what lies within another of them.
+fn outermost(mut steps: Vec<Key>) -> Vec<Key> {
+    let named: HashSet<Key> = steps.iter().cloned().collect();
+    steps.retain(|key| !key::chain(key).skip(1).any(|around| named.contains(around)));
+    steps
+}
+
 fn by_first_event<'a>(units: impl Iterator<Item = (&'a Key, &'a crate::state::Unit)>) -> Vec<Key> {
     let mut units: Vec<_> = units.map(|(key, unit)| (unit.since, key.clone())).collect();
     units.sort();
@@ -121,7 +126,7 @@ fn is_touched(state: &Execution, key: &str) -> bool {
 /// What failed unhandled, was cancelled or is suspended at or below `top`, not inside something that succeeded, was
 /// handled or opens a new attempt; in the order of first events.
 fn reopened(state: &Execution, top: &str) -> Vec<Key> {
-    let (mut out, mut closed): (Vec<Key>, std::collections::HashSet<Key>) = (Vec::new(), Default::default());
+    let (mut out, mut closed): (Vec<Key>, HashSet<Key>) = (Vec::new(), Default::default());
     for key in by_first_event(state.units.under(top)) {
         let Some(unit) = state.unit(&key) else { continue };
         if key::chain(&key).skip(1).any(|around| closed.contains(around)) {

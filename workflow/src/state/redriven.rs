@@ -11,14 +11,16 @@ impl Execution {
         if matches!(self.head.status, RunStatus::Failed | RunStatus::TimedOut) {
             self.take_back_the_end(at);
         }
-        for key in e.steps.iter().filter(|key| self.units.contains(&***key)).cloned().collect::<Vec<_>>() {
+        for key in &e.steps {
             match e.action {
                 RedriveAction::Resolve => {
-                    self.set_status(&key, Status::Resolving);
-                    self.with_unit(&key, |unit| unit.output.clone_from(&e.output));
+                    // Also one that failed before it began, which `reopen` has taken away.
+                    self.make_unit(key, at);
+                    self.set_status(key, Status::Resolving);
+                    self.with_unit(key, |unit| unit.output.clone_from(&e.output));
                 }
-                RedriveAction::Fail => self.set_status(&key, Status::Failing),
-                RedriveAction::Retry => self.reopen(&key),
+                RedriveAction::Fail => self.set_status(key, Status::Failing),
+                RedriveAction::Retry => self.reopen(key),
             }
         }
         self.recount();

@@ -228,7 +228,7 @@ fn what_cannot_be_redriven_is_refused_with_not_redrivable() {
 }
 
 /// Without steps a failed execution was tried again whatever the action was, and its output dropped: what an operator
-/// had done by hand was handed to a worker once more. And what failed without a worker could not be named at all.
+/// had done by hand was handed to a worker once more.
 #[test]
 fn what_is_over_is_resolved_by_the_names_of_its_steps_alone() {
     for action in [RedriveAction::Resolve, RedriveAction::Fail] {
@@ -236,16 +236,58 @@ fn what_is_over_is_resolved_by_the_names_of_its_steps_alone() {
         let before = play.history.len();
         let output = (action == RedriveAction::Resolve).then_some("1");
         assert_eq!(play.redrive(&[], action, output).unwrap_err().code(), "NOT_REDRIVABLE");
-        assert_eq!(play.redrive(&["box.nap"], action, output).unwrap_err().code(), "NOT_REDRIVABLE", "a sleep");
         assert_eq!(play.since(before), [""; 0]);
     }
     let mut play = failed();
+    assert_eq!(play.redrive(&["box.bad"], RedriveAction::Fail, None).unwrap_err().code(), "NOT_REDRIVABLE");
     let before = play.history.len();
     play.redrive(&["box.bad"], RedriveAction::Resolve, Some("1")).unwrap();
     assert!(play.since(before).contains(&"StepSucceeded box.bad".to_owned()), "{:#?}", play.since(before));
-    let mut play = Play::start("input: {type: object}\nsteps: [{id: sum, compute: '1 / 0'}]");
-    play.redrive(&["sum"], RedriveAction::Retry, None).unwrap();
-    assert_eq!(play.lines().last().unwrap(), "WorkflowFailed EXPRESSION_ERROR compensation=none");
+}
+
+/// Redrives `key` of an execution that failed with an output by hand; what follows.
+fn by_hand(document: &str, key: &str) -> Vec<String> {
+    let mut play = Play::start(&format!("input: {{type: object}}\n{document}"));
+    assert!(play.lines().last().unwrap().starts_with("WorkflowFailed"), "{:#?}", play.lines());
+    let before = play.history.len();
+    play.redrive(&[key], RedriveAction::Resolve, Some("7")).unwrap();
+    play.since(before)
+}
+
+/// What fails without a worker often fails before it began, and leaves no unit when it is taken back: nobody could help
+/// such an execution by hand.
+#[test]
+fn what_no_worker_carries_out_is_resolved_by_hand_too() {
+    let sum = by_hand("steps: [{id: sum, compute: '1 / 0'}]\nresult: '${steps.sum.output}'", "sum");
+    let expected =
+        ["WorkflowRedriven retry sum", "WorkflowRedriven resolve sum", "StepSucceeded sum", "WorkflowCompleted"];
+    assert_eq!(sum, expected);
+    let unsure = by_hand("steps: [{id: a, when: '1 / 0 == 1', task: t.a}]", "a");
+    assert_eq!(unsure[2..], ["StepSucceeded a", "WorkflowCompleted"], "its condition is asked no more");
+    let one = by_hand("steps: [{id: x, for: {each: '[0]'}, task: t.a, input: {n: '${1 / item}'}}]", "x[0]");
+    assert_eq!(one[2..], ["StepSucceeded x[0]", "StepSucceeded x", "WorkflowCompleted"]);
+    let turn = by_hand("steps: [{id: x, repeat: {until: 'output == 7'}, task: t.a, input: {n: '${1 / 0}'}}]", "x#1");
+    assert_eq!(turn[2..], ["StepSucceeded x#1", "StepSucceeded x", "WorkflowCompleted"]);
+}
+
+/// What lies within it stays as it ended, even if it is named as well.
+#[test]
+fn a_block_is_resolved_by_hand_as_a_whole() {
+    let document = "
+steps:
+  - id: box
+    steps: [{id: bad, compute: '1 / 0'}, {id: nap, sleep: 1h}]
+    result: '${steps.bad.output}'
+  - {id: after, after: [box], compute: 'steps.box.output'}
+result: '${steps.after.output}'";
+    let all = by_hand(document, "box");
+    let expected = ["WorkflowRedriven retry box", "WorkflowRedriven resolve box", "StepSucceeded box"];
+    assert_eq!(all[..3], expected);
+    assert_eq!(all[3..], ["StepSucceeded after", "WorkflowCompleted"]);
+    let mut play = Play::start(&format!("input: {{type: object}}\n{document}"));
+    let before = play.history.len();
+    play.redrive(&["box.bad", "box"], RedriveAction::Resolve, Some("7")).unwrap();
+    assert_eq!(play.since(before), all);
 }
 
 #[test]
