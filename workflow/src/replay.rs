@@ -62,9 +62,9 @@ pub enum Error {
 }
 
 /// Decides the history of a run again, event by event, by a walk over everything that is open: so it also shows that
-/// the agenda of the node that wrote it forgot nothing, and that its batches might have been cut anywhere. Of a run with
-/// many units the walk comes only now and then and an agenda decides in between, so that the time stays in proportion to
-/// the history.
+/// the agenda of the node that wrote it forgot nothing, and that its batches might have been cut anywhere. Of a run
+/// with many units the walk comes only now and then and an agenda decides in between, so that the time stays in
+/// proportion to the history.
 ///
 /// Tokens may be without their random part, as the API shows them: the rules never look at it.
 ///
