@@ -1,0 +1,110 @@
+//! One node in a namespace, workers of both kinds, a kill in the middle: all that was acknowledged is there.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orbit_cluster_tests::ledger::Start;
+use orbit_harness::{Client, Config, Cut, Job, Launch, NodeOptions, Notebook, Outcome, Plan, Recorder, Request};
+use orbit_harness::{Worker, World, binary};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const EXECUTIONS: usize = 6;
+const DOCUMENT: &str = r#"
+name: chain
+version: 1.0.0
+tasks: {do.streamed: {version: 1.0.0}, do.polled: {version: 1.0.0}}
+steps:
+  - {id: a, task: do.streamed, input: {n: "${input.n}"}}
+  - {id: b, task: do.polled, input: {from: "${steps.a.output.by}"}, retry: {max_attempts: 5, initial_delay: 50ms}}
+  - {id: c, task: do.streamed, input: {from: "${steps.b.output.by}"}, heartbeat_timeout: 5s}
+result: {by: "${steps.c.output.by}"}
+"#;
+
+fn plan(job: &Job) -> Plan {
+    let failure = (job.task_name == "do.polled" && job.attempt == 1).then(|| ("BUSY".to_owned(), true));
+    Plan { work: Duration::from_millis(30), failure, heartbeats: job.step_id == "c" }
+}
+
+/// Lines of the record, each as it must be.
+fn recorded(text: &str) -> Vec<Value> {
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut last: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+    for line in &lines {
+        let (process, call_ns) = (line["process"].as_u64().unwrap(), line["call_ns"].as_u64().unwrap());
+        let returned = line["return_ns"].as_u64();
+        assert_eq!(returned.is_none(), line["outcome"] == "unknown", "{line}");
+        let before = last.insert(process, (returned.unwrap_or(u64::MAX), returned.is_none()));
+        assert!(before.is_none_or(|(ended_ns, open)| !open && ended_ns <= call_ns), "two at a time: {line}");
+    }
+    lines
+}
+
+#[test]
+fn a_workflow_outlives_its_node_and_the_books_agree() {
+    let world = World::new(env!("CARGO_TARGET_TMPDIR"), "end-to-end").unwrap();
+    let config = Config::new().with("cluster.shards", 1);
+    let node = world.add_node("n1", &NodeOptions::new().config(config)).unwrap();
+    world.run(async |world| {
+        node.start(&Launch::dev(binary().unwrap())).unwrap();
+        node.ready().await.unwrap();
+        let nodes = [node.addresses()];
+        let record = world.dir().join("operations.jsonl");
+        let recorder = Recorder::create(&record).unwrap();
+        let mut client = Client::new(&recorder).unwrap();
+        assert_eq!(client.settle(&nodes, &Request::deploy(DOCUMENT), PATIENCE).await.unwrap().0, 201);
+
+        let notebook = Arc::new(Notebook::default());
+        let streamed = Worker::new("streamer", &[("do.streamed", "1.0.0")]).slots(2).plan(plan);
+        tokio::spawn(streamed.stream(Arc::clone(&notebook), world.addresses()));
+        let polled = Worker::new("poller", &[("do.polled", "1.0.0")]).slots(2).plan(plan);
+        tokio::spawn(polled.poll(Arc::clone(&notebook), world.addresses()));
+
+        for number in 0..EXECUTIONS {
+            let (id, input) = (format!("x{number}"), json!({"n": number}));
+            let started = client.settle(&nodes, &Request::start("chain", &id, &input), PATIENCE).await.unwrap();
+            assert_eq!(started.1["created"], true, "{started:?}");
+            let start = Start { workflow: "chain".into(), input, created: 1 };
+            notebook.ledger().starts.insert(id, start);
+        }
+        timeout(PATIENCE, notebook.progress(5)).await.expect("nothing is acknowledged");
+        assert_eq!(node.kill().await.unwrap().code(), None);
+        assert!(matches!(client.call(&nodes[0], &Request::get("read", "x0", "/v1/executions/x0")).await, Outcome::Refused(_)));
+        node.restart().await.unwrap();
+
+        let mut histories = BTreeMap::new();
+        for number in 0..EXECUTIONS {
+            let id = format!("x{number}");
+            let wait = Request::wait(&id, Duration::from_secs(10));
+            let ended = timeout(PATIENCE, async {
+                loop {
+                    let (_, state) = client.settle(&nodes, &wait, PATIENCE).await.unwrap();
+                    if state["status"] != "RUNNING" {
+                        return state;
+                    }
+                }
+            });
+            assert_eq!(ended.await.unwrap_or_else(|_| panic!("{id} does not end"))["status"], "COMPLETED");
+            let history = client.history(&nodes, &id, PATIENCE).await.unwrap().unwrap();
+            assert_eq!(orbit_cluster_tests::all(&history, &[]), []);
+            histories.insert(id, history);
+        }
+        let ledger = notebook.ledger().clone();
+        assert_eq!(ledger.check(&histories), []);
+        assert_eq!(notebook.surprises(), [""; 0]);
+        // Three steps each, and a failure; the kill may have added some.
+        assert!(ledger.tasks.len() >= 4 * EXECUTIONS, "{} hand-overs", ledger.tasks.len());
+
+        // A call that is answered by silence is of unknown outcome.
+        world.links().cut(orbit_harness::CLIENTS, "n1", Cut::Silent).unwrap();
+        let mut hasty = Client::patient(&recorder, Duration::from_millis(200)).unwrap();
+        let silent = hasty.call(&nodes[0], &Request::start("chain", "y", &json!({"n": 0}))).await;
+        assert!(matches!(silent, Outcome::Refused(_) | Outcome::Unknown(_)), "{silent:?}");
+        let lines = recorded(&std::fs::read_to_string(&record).unwrap());
+        assert!(lines.iter().any(|line| line["name"] == "read" && line["outcome"] == "refused"));
+        assert!(lines.len() > 3 * EXECUTIONS, "{} operations", lines.len());
+    });
+}
