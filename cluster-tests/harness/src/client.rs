@@ -1,13 +1,15 @@
 //! A client whose every operation is recorded.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orbit_cluster_tests::{Event, History};
+use orbit_cluster_tests::History;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use crate::pages::Pages;
 use crate::recorder::{Outcome, Recorder};
 use crate::{Addresses, Error};
 
@@ -130,7 +132,12 @@ impl Client {
     /// # Errors
     ///
     /// When nobody answers within `patience`.
-    pub async fn settle(&mut self, nodes: &[Addresses], request: &Request, patience: Duration) -> Result<(u16, Value), Error> {
+    pub async fn settle(
+        &mut self,
+        nodes: &[Addresses],
+        request: &Request,
+        patience: Duration,
+    ) -> Result<(u16, Value), Error> {
         let deadline = Instant::now() + patience;
         for node in nodes.iter().cycle() {
             let why = match self.call(node, request).await {
@@ -151,8 +158,21 @@ impl Client {
     /// # Errors
     ///
     /// As for [`settle`](Self::settle), and when the answers are none.
-    pub async fn history(&mut self, nodes: &[Addresses], id: &str, patience: Duration) -> Result<Option<History>, Error> {
-        read_history(id, async |path| self.settle(nodes, &Request::get("history", id, &path), patience).await).await
+    pub async fn history(
+        &mut self,
+        nodes: &[Addresses],
+        id: &str,
+        patience: Duration,
+    ) -> Result<Option<History>, Error> {
+        let mut pages = Pages::of(id);
+        loop {
+            let request = Request::get("history", id, &pages.path());
+            let (status, body) = self.settle(nodes, &request, patience).await?;
+            match pages.add(status, &body)? {
+                ControlFlow::Break(history) => return Ok(history),
+                ControlFlow::Continue(more) => pages = more,
+            }
+        }
     }
 }
 
@@ -167,35 +187,6 @@ fn outcome(status: u16, bytes: &[u8]) -> Outcome {
         (_, Some(code @ ("NO_LEADER" | "OVERLOADED"))) => Outcome::Refused(code.to_owned()),
         (500.., code) => Outcome::Unknown(code.map_or_else(|| format!("HTTP {status}"), ToOwned::to_owned)),
         _ => Outcome::Answered { status, output },
-    }
-}
-
-/// Reads a history page by page with `get`, which is given a path and gives status and body. `None`: there is no such
-/// execution.
-///
-/// # Errors
-///
-/// Those of `get`, and when an answer is no page of a history.
-pub async fn read_history<E: From<Error>>(
-    id: &str,
-    mut get: impl AsyncFnMut(String) -> Result<(u16, Value), E>,
-) -> Result<Option<History>, E> {
-    let mut history = History { execution_id: id.to_owned(), run: 1, events: Vec::new() };
-    let mut from = 1;
-    loop {
-        let (status, page) = get(format!("/v1/executions/{id}/history?from={from}&limit=40")).await?;
-        match (status, page["events"].as_array()) {
-            (404, _) => return Ok(None),
-            (200, Some(events)) => history.events.extend(events.iter().cloned().map(Event)),
-            _ => {
-                let said = std::io::Error::other(format!("HTTP {status} {page}"));
-                return Err(Error::system(format!("reading the history of {id}"))(said).into());
-            }
-        }
-        match page["next"].as_u64() {
-            Some(next) => from = next,
-            None => return Ok(Some(history)),
-        }
     }
 }
 

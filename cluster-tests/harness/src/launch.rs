@@ -16,13 +16,16 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// `orbit dev --insecure-listen --config FILE`: a node that is the whole cluster.
+    /// `orbit dev --insecure-listen --peer-listen 127.0.0.1:7402 --config FILE`: a node that is the whole cluster and has
+    /// nobody to listen to.
     #[must_use]
     pub fn dev(binary: impl Into<PathBuf>) -> Self {
-        Self { takes_config: true, ..Self::program(binary.into()).arg("dev").arg("--insecure-listen") }
+        let command = Self::program(binary.into()).arg("dev").arg("--insecure-listen");
+        Self { takes_config: true, ..command.arg("--peer-listen").arg("127.0.0.1:7402") }
     }
 
-    /// `orbit server --config FILE`: a node of a cluster.
+    /// `orbit server --config FILE`: a node of a cluster. What lets it listen where others reach it, credentials or
+    /// `--insecure-listen`, is for the test to say.
     #[must_use]
     pub fn server(binary: impl Into<PathBuf>) -> Self {
         Self { takes_config: true, ..Self::program(binary.into()).arg("server") }

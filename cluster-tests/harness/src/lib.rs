@@ -40,7 +40,7 @@
 //! - [`links`]: cut and healed, with [`network`]: how nodes are wired;
 //! - [`disk`]: filled and wiped;
 //! - [`worker`]: workers that go from node to node and keep a ledger, in the [`notebook`] that all share;
-//! - [`client`]: operations one by one, each recorded ([`recorder`]);
+//! - [`client`]: operations one by one, each recorded ([`recorder`]); histories in [`pages`];
 //! - [`namespace`], [`process`]: what the kernel is asked for;
 //! - [`owner`], [`mod@sweep`]: whose a world is, and what becomes of those of the dead;
 //! - [`error`].
@@ -61,6 +61,7 @@ pub mod network;
 pub mod node;
 pub mod notebook;
 pub mod owner;
+pub mod pages;
 pub mod process;
 pub mod recorder;
 pub mod sweep;
@@ -68,7 +69,7 @@ pub mod worker;
 pub mod world;
 
 pub use addresses::Addresses;
-pub use client::{Client, Request, read_history};
+pub use client::{Client, Request};
 pub use config::Config;
 pub use disk::{Disk, MountedDisk};
 pub use error::Error;
@@ -77,6 +78,7 @@ pub use links::{CLIENTS, Cut, Links};
 pub use namespace::Namespace;
 pub use node::{Node, NodeOptions};
 pub use notebook::Notebook;
+pub use pages::Pages;
 pub use process::Process;
 pub use recorder::{Outcome, Recorder};
 pub use sweep::sweep;

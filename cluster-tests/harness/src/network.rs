@@ -44,9 +44,8 @@ table inet orbit {
 /// Without the right to make one, or without `ip` and `nft`.
 pub fn bridge(name: &str) -> Result<Namespace, Error> {
     let namespace = Namespace::new(name)?;
-    namespace.ip(&format!(
-        "link add bridge type bridge\naddress add {CLIENTS}/24 brd + dev bridge\nlink set bridge up\n"
-    ))?;
+    namespace
+        .ip(&format!("link add bridge type bridge\naddress add {CLIENTS}/24 brd + dev bridge\nlink set bridge up\n"))?;
     namespace.nft(RULES)?;
     Ok(namespace)
 }

@@ -72,7 +72,10 @@ fn a_workflow_outlives_its_node_and_the_books_agree() {
         }
         timeout(PATIENCE, notebook.progress(5)).await.expect("nothing is acknowledged");
         assert_eq!(node.kill().await.unwrap().code(), None);
-        assert!(matches!(client.call(&nodes[0], &Request::get("read", "x0", "/v1/executions/x0")).await, Outcome::Refused(_)));
+        assert!(matches!(
+            client.call(&nodes[0], &Request::get("read", "x0", "/v1/executions/x0")).await,
+            Outcome::Refused(_)
+        ));
         node.restart().await.unwrap();
 
         let mut histories = BTreeMap::new();

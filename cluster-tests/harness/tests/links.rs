@@ -146,7 +146,10 @@ fn partitions_bridges_and_isolation_are_as_drawn() {
 
     links.partition(&[&["a", "b", "c", "d"], &["a", CLIENTS]], Cut::Rejected).unwrap();
     assert_eq!(sees().len(), 6);
-    assert_eq!(nodes.iter().map(|node| reaches(world.clients(), node)).collect::<Vec<_>>(), [true, false, false, false]);
+    assert_eq!(
+        nodes.iter().map(|node| reaches(world.clients(), node)).collect::<Vec<_>>(),
+        [true, false, false, false]
+    );
     links.heal().unwrap();
     assert!(sees().len() == 6 && clients_see());
     drop(listeners);

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use orbit_harness::{Config, Disk, Error, Launch, Node, NodeOptions, World, binary};
+use orbit_harness::{Addresses, Config, Disk, Error, Launch, MountedDisk, Node, NodeOptions, World, binary};
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,7 +54,8 @@ fn a_node_is_killed_terminated_restarted_and_wiped() {
         let launch = Launch::dev(binary().unwrap());
         node.start(&launch).unwrap();
         node.ready().await.unwrap();
-        assert_eq!(orbit_harness::Addresses::read(&node.dir().join("disk/data")).unwrap(), node.addresses());
+        let listens = Addresses::read(&node.dir().join("disk/data")).unwrap();
+        assert_eq!(listens, Addresses { peer: "127.0.0.1:7402".into(), ..node.addresses() });
         assert!(matches!(node.start(&launch), Err(Error::State { .. })), "it runs");
         assert!(matches!(node.wipe(), Err(Error::State { .. })), "it runs");
 
@@ -77,7 +78,7 @@ fn a_node_that_does_not_start_says_why() {
     world.run(async |_| {
         node.start(&Launch::dev(binary().unwrap())).unwrap();
         let error = node.ready().await.unwrap_err();
-        assert!(matches!(&error, Error::NotReady { log, .. } if log.contains("no.such")), "{error}");
+        assert!(matches!(&error, Error::NotReady { log, .. } if log.contains("there is no key `no`")), "{error}");
         node.configure(|config| *config = config.clone().without("no"));
         node.restart().await.unwrap();
     });
@@ -105,16 +106,16 @@ fn a_small_disk_runs_full_and_is_freed() {
     std::fs::create_dir(&data).unwrap();
     let write = || std::fs::write(data.join("file"), [1; 1 << 16]);
     write().unwrap();
-    node.disk(orbit_harness::MountedDisk::fill).unwrap();
+    node.disk(MountedDisk::fill).unwrap();
     let ballast = std::fs::metadata(node.dir().join("disk/ballast")).unwrap().len();
     assert!((63 << 20..=64 << 20).contains(&ballast), "{ballast} bytes filled 64 MiB");
     let more = std::fs::write(data.join("more"), [1; 1 << 16]);
     assert_eq!(more.unwrap_err().kind(), ErrorKind::StorageFull);
-    node.disk(orbit_harness::MountedDisk::free).unwrap();
+    node.disk(MountedDisk::free).unwrap();
     std::fs::write(data.join("more"), [1; 1 << 16]).unwrap();
 
     let plain = world.add_node("n2", &NodeOptions::new()).unwrap();
-    assert!(matches!(plain.disk(orbit_harness::MountedDisk::fill), Err(Error::File { .. })), "the machine's disk");
+    assert!(matches!(plain.disk(MountedDisk::fill), Err(Error::File { .. })), "the machine's disk");
     drop(world);
     assert!(!std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&*node.dir().to_string_lossy()));
     assert!(matches!(node.start(&Launch::program("/bin/true")), Err(Error::State { .. })), "its world is gone");

@@ -96,7 +96,13 @@ impl Poll {
         }
     }
 
-    fn spawn(&mut self, url: String, body: Value, patience: Duration, heard: impl FnOnce(Said) -> Heard + Send + 'static) {
+    fn spawn(
+        &mut self,
+        url: String,
+        body: Value,
+        patience: Duration,
+        heard: impl FnOnce(Said) -> Heard + Send + 'static,
+    ) {
         let http = self.http.clone();
         self.calls.spawn(async move { heard(call(http, url, body, patience).await) });
     }
@@ -127,8 +133,11 @@ impl Poll {
         for (token, report) in self.hands.outgoing() {
             let (route, body) = match report {
                 Report::Success(output) => ("tasks/complete", json!({"token": token, "output": output})),
-                Report::Failure { code, retryable } => ("tasks/fail", json!({"token": token, "error_code": code,
-                    "error_message": "as planned", "retryable": retryable})),
+                Report::Failure { code, retryable } => (
+                    "tasks/fail",
+                    json!({"token": token, "error_code": code,
+                    "error_message": "as planned", "retryable": retryable}),
+                ),
             };
             self.spawn(url(node, route), body, WELCOME_TIME_MAX, move |said| Heard::Reported(token, said));
         }

@@ -169,7 +169,8 @@ impl Stream {
     /// Everything that is held, progress of what is long, and results that were put off.
     fn signs_of_life(&mut self) -> WorkerMessage {
         let details = self.hands.details().to_string();
-        let sign = |token: &String| TaskHeartbeatRequest { token: token.clone(), details: Some(details.clone().into()) };
+        let sign =
+            |token: &String| TaskHeartbeatRequest { token: token.clone(), details: Some(details.clone().into()) };
         let task_heartbeats = self.hands.beating().map(sign).collect();
         let heartbeat = Some(Tokens { tokens: self.hands.tokens() });
         let results = self.hands.outgoing().into_iter().map(wire).collect();
