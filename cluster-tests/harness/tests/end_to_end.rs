@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_cluster_tests::ledger::Start;
-use orbit_harness::{Client, Config, Cut, Job, Launch, NodeOptions, Notebook, Outcome, Plan, Recorder, Request};
+use orbit_harness::{
+    Addresses, CLIENTS, Client, Config, Cut, Job, Launch, NodeOptions, Notebook, Outcome, Plan, Recorder, Request,
+};
 use orbit_harness::{Worker, World, binary};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const EXECUTIONS: usize = 6;
@@ -63,13 +66,19 @@ fn a_workflow_outlives_its_node_and_the_books_agree() {
         let polled = Worker::new("poller", &[("do.polled", "1.0.0")]).slots(2).plan(plan);
         tokio::spawn(polled.poll(Arc::clone(&notebook), world.addresses()));
 
+        let mut starts = JoinSet::new();
         for number in 0..EXECUTIONS {
-            let (id, input) = (format!("x{number}"), json!({"n": number}));
-            let started = client.settle(&nodes, &Request::start("chain", &id, &input), PATIENCE).await.unwrap();
-            assert_eq!(started.1["created"], true, "{started:?}");
-            let start = Start { workflow: "chain".into(), input, created: 1 };
-            notebook.ledger().starts.insert(id, start);
+            let mut client = Client::new(&recorder).unwrap();
+            let (nodes, notebook) = (nodes.clone(), Arc::clone(&notebook));
+            starts.spawn(async move {
+                let (id, input) = (format!("x{number}"), json!({"n": number}));
+                let started = client.settle(&nodes, &Request::start("chain", &id, &input), PATIENCE).await.unwrap();
+                assert_eq!(started.1["created"], true, "{started:?}");
+                let start = Start { workflow: "chain".into(), input, created: 1 };
+                notebook.ledger().starts.insert(id, start);
+            });
         }
+        starts.join_all().await;
         timeout(PATIENCE, notebook.progress(5)).await.expect("nothing is acknowledged");
         assert_eq!(node.kill().await.unwrap().code(), None);
         assert!(matches!(
@@ -102,12 +111,63 @@ fn a_workflow_outlives_its_node_and_the_books_agree() {
         assert!(ledger.tasks.len() >= 4 * EXECUTIONS, "{} hand-overs", ledger.tasks.len());
 
         // A call that is answered by silence is of unknown outcome.
-        world.links().cut(orbit_harness::CLIENTS, "n1", Cut::Silent).unwrap();
+        world.links().cut(CLIENTS, "n1", Cut::Silent).unwrap();
         let mut hasty = Client::patient(&recorder, Duration::from_millis(200)).unwrap();
         let silent = hasty.call(&nodes[0], &Request::start("chain", "y", &json!({"n": 0}))).await;
-        assert!(matches!(silent, Outcome::Refused(_) | Outcome::Unknown(_)), "{silent:?}");
+        assert!(matches!(silent, Outcome::Unknown(_)), "{silent:?}");
         let lines = recorded(&std::fs::read_to_string(&record).unwrap());
         assert!(lines.iter().any(|line| line["name"] == "read" && line["outcome"] == "refused"));
         assert!(lines.len() > 3 * EXECUTIONS, "{} operations", lines.len());
+    });
+}
+
+/// Waits until both workers are known to a node.
+async fn at_work(client: &mut Client, node: &Addresses) {
+    let both = async {
+        let mut ask = interval(Duration::from_millis(50));
+        loop {
+            ask.tick().await;
+            let answer = client.call(node, &Request::get("workers", "", "/v1/workers")).await;
+            let Outcome::Answered { output, .. } = answer else { continue };
+            let online = output["workers"].as_array().into_iter().flatten().filter(|worker| worker["online"] == true);
+            let names: Vec<_> = online.filter_map(|worker| worker["worker_id"].as_str()).collect();
+            if ["poller", "streamer"].iter().all(|name| names.contains(name)) {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, both).await.expect("the workers do not come");
+}
+
+/// Two nodes that know nothing of each other are enough to see where the workers go.
+#[test]
+fn workers_leave_a_node_that_is_silent_or_stands_still() {
+    let world = World::new(env!("CARGO_TARGET_TMPDIR"), "silence").unwrap();
+    let options = NodeOptions::new().config(Config::new().with("cluster.shards", 1));
+    let nodes = ["n1", "n2"].map(|name| world.add_node(name, &options).unwrap());
+    world.run(async |world| {
+        for node in &nodes {
+            node.start(&Launch::dev(binary().unwrap())).unwrap();
+        }
+        for node in &nodes {
+            node.ready().await.unwrap();
+        }
+        let recorder = Recorder::create(&world.dir().join("operations.jsonl")).unwrap();
+        let mut client = Client::new(&recorder).unwrap();
+        let notebook = Arc::new(Notebook::default());
+        let tasks = [("do.streamed", "1.0.0")];
+        tokio::spawn(Worker::new("streamer", &tasks).stream(Arc::clone(&notebook), world.addresses()));
+        tokio::spawn(Worker::new("poller", &tasks).poll(Arc::clone(&notebook), world.addresses()));
+        at_work(&mut client, &nodes[0].addresses()).await;
+
+        world.links().cut(CLIENTS, "n1", Cut::Silent).unwrap();
+        at_work(&mut client, &nodes[1].addresses()).await;
+        nodes[0].kill().await.unwrap();
+        nodes[0].wipe().unwrap();
+        world.links().heal().unwrap();
+        nodes[0].restart().await.unwrap();
+        nodes[1].stop().unwrap();
+        at_work(&mut client, &nodes[0].addresses()).await;
+        assert_eq!(notebook.surprises(), [""; 0]);
     });
 }
