@@ -16,8 +16,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// `orbit dev --insecure-listen --peer-listen 127.0.0.1:7402 --config FILE`: a node that is the whole cluster and has
-    /// nobody to listen to.
+    /// `orbit dev --insecure-listen --peer-listen 127.0.0.1:7402 --config FILE`: a node that is the whole cluster and
+    /// has nobody to listen to.
     #[must_use]
     pub fn dev(binary: impl Into<PathBuf>) -> Self {
         let command = Self::program(binary.into()).arg("dev").arg("--insecure-listen");

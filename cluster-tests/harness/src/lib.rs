@@ -25,13 +25,15 @@
 //! ```
 //!
 //! **A test runs at the clients' place.** [`World::run`] runs it on threads that are in a network namespace of the
-//! world, the one with the bridge. So every library reaches the nodes by plain addresses, without a connector of ours in
-//! between that could hide a reset or a silence; no cable leads into the network of the machine, so worlds beside each
-//! other share out no addresses. The price is that a test is a plain `#[test]` that calls `run`, no `#[tokio::test]`.
+//! world, the one with the bridge. So every library reaches the nodes by plain addresses, without a connector of ours
+//! in between that could hide a reset or a silence; no cable leads into the network of the machine, so worlds beside
+//! each other share out no addresses. The price is that a test is a plain `#[test]` that calls `run`, no
+//! `#[tokio::test]`.
 //!
-//! **Nothing stays.** When a [`World`] is dropped, its processes, mounts and folder go; the folder of a test that panicked
-//! is kept as `failed-…`. A test that is killed takes its processes and networks along; its mounts and folders are
-//! removed by the next world in the same root ([`sweep`]). It needs root, and the programs `ip`, `nft` and `setpriv`.
+//! **Nothing stays.** When a [`World`] is dropped, its processes, mounts and folder go; the folder of a test that
+//! panicked is kept as `failed-…`. A test that is killed takes its processes and networks along; its mounts and folders
+//! are removed by the next world in the same root ([`mod@sweep`]). It needs root, and the programs `ip`, `nft` and
+//! `setpriv`.
 //!
 //! Read the modules in this order:
 //!

@@ -92,9 +92,9 @@ impl Links {
         })
     }
 
-    /// Lets those see each other that have a group in common, and nobody else. A node in two groups is a bridge between
-    /// them, one in no group is alone. The clients take part if a group names them ([`CLIENTS`]); else nothing changes for
-    /// them. Replaces earlier cuts between those who take part.
+    /// Lets those see each other that have a group in common, and nobody else. A node in two groups is a bridge
+    /// between them, one in no group is alone. The clients take part if a group names them ([`CLIENTS`]); else nothing
+    /// changes for them. Replaces earlier cuts between those who take part.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //!
 //! A namespace belongs to a thread, and a thread or process that is made there is born into it. So nothing has a name
 //! that could be left behind: when the threads and processes in it have ended, the namespace is gone, and with it its
-//! links and rules. What the thread starts can also be told to die with it (`process.rs`), because the kernel counts the
-//! *thread* that starts a process as its parent.
+//! links and rules. What the thread starts can also be told to die with it (`process.rs`), because the kernel counts
+//! the *thread* that starts a process as its parent.
 
 use std::any::Any;
 use std::fs::File;

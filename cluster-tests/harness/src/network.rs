@@ -20,8 +20,8 @@ pub const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// How many nodes a world can have.
 pub const NODES_MAX: u8 = 100;
 
-/// What the rules of a namespace are made of: whose packets are dropped, and whose are answered with a refusal. A refusal
-/// itself always passes, or two sides that refuse each other would never hear of it.
+/// What the rules of a namespace are made of: whose packets are dropped, and whose are answered with a refusal. A
+/// refusal itself always passes, or two sides that refuse each other would never hear of it.
 const RULES: &str = "
 table inet orbit {
   set silent { type ipv4_addr; }
@@ -37,7 +37,7 @@ table inet orbit {
 }
 ";
 
-/// The clients' end: their namespace with the bridge.
+/// The clients' end: their namespace with the bridge. `name` is what its thread is called.
 ///
 /// # Errors
 ///

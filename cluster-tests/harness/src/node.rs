@@ -168,7 +168,8 @@ impl Node {
         Ok(())
     }
 
-    /// Waits until `/readyz` answers 200. Only within [`World::run`](crate::World::run): it asks from the clients' place.
+    /// Waits until `/readyz` answers 200. Only within [`World::run`](crate::World::run): it asks from the clients'
+    /// place.
     ///
     /// # Errors
     ///

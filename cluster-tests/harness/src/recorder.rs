@@ -12,7 +12,7 @@
 //! |---|---|---|
 //! | `answered` | `ok` | a node said what came of it, be it a refusal for good (`409`): see `status` and `output` |
 //! | `refused` | `fail` | it surely did not happen, and may be tried again: no connection, `NO_LEADER`, `OVERLOADED` |
-//! | `unknown` | `info` | it happened, or will happen, or not. `return_ns` is absent: there is no moment at which it was over |
+//! | `unknown` | `info` | it happened, or will, or not; `return_ns` is absent, for nobody knows when it is over |
 //!
 //! After an unknown outcome the client goes on under a new process number, because its operation may still be going on.
 

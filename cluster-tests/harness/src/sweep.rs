@@ -1,8 +1,8 @@
 //! What worlds leave behind whose owner was killed, and how it goes.
 //!
 //! Namespaces have no names and processes die with their owner; folders and mounts stay. A world's folder is called
-//! `world-PID-BEGAN-NUMBER-NAME` after its owner, so the next world in the same place knows whose it was, and touches it
-//! only when that owner is dead. The folder of a test that failed is called `failed-…` and stays to be looked at: of
+//! `world-PID-BEGAN-NUMBER-NAME` after its owner, so the next world in the same place knows whose it was, and touches
+//! it only when that owner is dead. The folder of a test that failed is called `failed-…` and stays to be looked at: of
 //! each name the newest few.
 
 use std::os::fd::AsFd;

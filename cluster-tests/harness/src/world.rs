@@ -66,8 +66,8 @@ impl World {
         Ok(world)
     }
 
-    /// Runs a test at the clients' place, on several threads. Whatever it opens, or the tasks that it spawns, belongs to
-    /// the network of this world, and reaches the nodes by their addresses.
+    /// Runs a test at the clients' place, on several threads. Whatever it opens, or the tasks that it spawns, belongs
+    /// to the network of this world, and reaches the nodes by their addresses.
     ///
     /// # Panics
     ///
@@ -170,8 +170,8 @@ impl World {
         &self.dir
     }
 
-    /// Starts a program at the clients' place: a command of `orbit`, a worker in another language. What it says goes into
-    /// `NAME.log` in the folder of the world. It is killed when what is returned is dropped.
+    /// Starts a program at the clients' place: a command of `orbit`, a worker in another language. What it says goes
+    /// into `NAME.log` in the folder of the world. It is killed when what is returned is dropped.
     ///
     /// # Errors
     ///

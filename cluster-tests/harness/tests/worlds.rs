@@ -8,9 +8,13 @@ use std::process::{Command, Stdio};
 
 use orbit_harness::owner::Owner;
 use orbit_harness::{Disk, Launch, Node, NodeOptions, World};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// How long anything may take that is no hang.
+const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 /// Set in the test that is run once more to be killed.
 const TO_BE_KILLED: &str = "HARNESS_TEST_TO_BE_KILLED";
 
@@ -132,8 +136,15 @@ fn what_a_killed_test_left_goes_with_the_next_world() {
     assert!(processes.iter().all(|process| process.is_alive()));
     assert_eq!((mounts(&root), folders(&root).len()), (1, 1));
 
+    let pidfd = |pid: &str| pidfd_open(Pid::from_raw(pid.parse().unwrap()).unwrap(), PidfdFlags::empty()).unwrap();
+    let ends: Vec<_> = pids.split(' ').map(pidfd).collect();
     other.kill().unwrap();
     other.wait().unwrap();
+    // Nobody has to come for its processes: they die with it.
+    for end in &ends {
+        let mut ended = [PollFd::new(end, PollFlags::IN)];
+        assert_eq!(poll(&mut ended, Some(&PATIENCE)).unwrap(), 1, "a process outlives the test that started it");
+    }
     let next = World::new(&root, "next").unwrap();
     assert_eq!((mounts(&root), folders(&root).len()), (0, 1));
     assert!(!processes.iter().any(|process| process.is_alive()));

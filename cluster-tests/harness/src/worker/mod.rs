@@ -1,8 +1,9 @@
 //! Workers that outlive the node that they talk to, and write down what they were handed and what they answered.
 //!
 //! A worker has a list of nodes. When it loses one, or is told that it goes away, it goes to the next and resumes the
-//! *same* session there, lists every token that it holds, and repeats every result that has no answer (spec, "Workers").
-//! What it does with a task is planned by the test, from the task alone, so that each hand-over goes the same way.
+//! *same* session there, lists every token that it holds, and repeats every result that has no answer
+//! (`docs/workers.md`). What it does with a task is planned by the test, from the task alone, so that each hand-over
+//! goes the same way.
 //!
 //! - [`hands`]: what a worker holds, the same however it talks;
 //! - [`stream`]: over the gRPC stream;
