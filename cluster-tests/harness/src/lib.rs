@@ -10,10 +10,7 @@
 //! let nodes = world.add_cluster(&["n1", "n2", "n3"], &NodeOptions::new().disk(disk))?;
 //! let launch = Launch::server(binary()?);
 //! world.run(async |world| {
-//!     for node in &nodes {
-//!         node.start(&launch)?;
-//!         node.ready().await?;
-//!     }
+//!     world.start_all(&launch).await?;
 //!     let notebook = Arc::new(Notebook::default());
 //!     tokio::spawn(Worker::new("w", &[("do.step", "1.0.0")]).stream(Arc::clone(&notebook), world.addresses()));
 //!     world.links().isolate("n1", Cut::Silent)?;

@@ -115,7 +115,8 @@ impl World {
         Ok(node)
     }
 
-    /// Adds nodes that are to be one cluster: each has the peer addresses of all as its `cluster.seeds`.
+    /// Adds nodes that are to be one cluster: each has the peer addresses of all as its `cluster.seeds`. What lets them
+    /// trust each other, and clients reach them, is for `options` to say.
     ///
     /// # Errors
     ///
@@ -127,6 +128,20 @@ impl World {
             node.configure(|config| config.set("cluster.seeds", seeds.clone()));
         }
         Ok(nodes)
+    }
+
+    /// Starts all nodes, and waits until all are ready: one alone may not become so, for want of the others.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Node::start`] and [`Node::ready`].
+    pub async fn start_all(&self, launch: &Launch) -> Result<(), Error> {
+        let nodes = self.nodes();
+        nodes.iter().try_for_each(|node| node.start(launch))?;
+        for node in &nodes {
+            node.ready().await?;
+        }
+        Ok(())
     }
 
     /// A node by its name.

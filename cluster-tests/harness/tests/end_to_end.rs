@@ -157,12 +157,7 @@ fn workers_leave_a_node_that_is_silent_or_stands_still() {
     let options = NodeOptions::new().config(Config::new().with("cluster.shards", 1));
     let nodes = ["n1", "n2"].map(|name| world.add_node(name, &options).unwrap());
     world.run(async |world| {
-        for node in &nodes {
-            node.start(&Launch::dev(binary().unwrap())).unwrap();
-        }
-        for node in &nodes {
-            node.ready().await.unwrap();
-        }
+        world.start_all(&Launch::dev(binary().unwrap())).await.unwrap();
         let recorder = Recorder::create(&world.dir().join("operations.jsonl")).unwrap();
         let mut client = Client::new(&recorder).unwrap();
         let notebook = Arc::new(Notebook::default());

@@ -120,3 +120,18 @@ fn a_small_disk_runs_full_and_is_freed() {
     assert!(!std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(&*node.dir().to_string_lossy()));
     assert!(matches!(node.start(&Launch::program("/bin/true")), Err(Error::State { .. })), "its world is gone");
 }
+
+#[test]
+fn nodes_of_a_cluster_are_told_of_each_other() {
+    let world = World::new(env!("CARGO_TARGET_TMPDIR"), "seeds").unwrap();
+    let options = NodeOptions::new().config(Config::new().with("cluster.name", "tried"));
+    let nodes = world.add_cluster(&["n1", "n2", "n3"], &options).unwrap();
+    for node in &nodes {
+        node.start(&Launch::program("/bin/true")).unwrap();
+        let file: toml::Table = std::fs::read_to_string(node.dir().join("orbit.toml")).unwrap().parse().unwrap();
+        let seeds: Vec<_> = nodes.iter().map(|node| toml::Value::from(node.addresses().peer)).collect();
+        assert_eq!(file["cluster"]["seeds"].as_array(), Some(&seeds));
+        assert_eq!(file["cluster"]["name"].as_str(), Some("tried"));
+        assert_eq!(file["peer"]["listen"].as_str(), Some(format!("{}:7402", node.address()).as_str()));
+    }
+}

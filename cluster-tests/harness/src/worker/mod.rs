@@ -5,9 +5,9 @@
 //! (`docs/workers.md`). What it does with a task is planned by the test, from the task alone, so that each hand-over
 //! goes the same way.
 //!
-//! - [`hands`]: what a worker holds, the same however it talks;
-//! - [`stream`]: over the gRPC stream;
-//! - [`poll`]: over HTTP.
+//! - `hands`: what a worker holds, the same however it talks;
+//! - `stream`: over the gRPC stream;
+//! - `poll`: over HTTP.
 
 use std::fmt;
 use std::sync::Arc;
