@@ -6,52 +6,16 @@
 
 mod support;
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
+use orbit_harness::{Disk, MountedDisk};
 use support::node::Node;
 use support::{PATIENCE, World};
 use tokio::time::timeout;
 
 /// What a node ends with when its storage fails.
 const EXIT_STORAGE: i32 = 74;
-
-/// A small file system in memory, gone with its owner.
-struct Small(PathBuf);
-
-impl Small {
-    fn mount(at: PathBuf) -> Self {
-        std::fs::create_dir_all(&at).unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=160m", "tmpfs"]).arg(&at).status();
-        assert!(mount.unwrap().success(), "no right to mount");
-        Self(at)
-    }
-
-    fn ballast(&self) -> PathBuf {
-        self.0.join("ballast")
-    }
-
-    /// Takes all the room that is left.
-    fn fill(&self) {
-        let mut ballast = File::create(self.ballast()).unwrap();
-        for size in [1 << 20, 1 << 12, 1] {
-            while ballast.write_all(&vec![0; size]).is_ok() {}
-        }
-    }
-
-    fn free(&self) {
-        std::fs::remove_file(self.ballast()).unwrap();
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-    }
-}
 
 fn log(dir: &Path) -> String {
     std::fs::read_to_string(dir.join("log")).unwrap()
@@ -60,13 +24,13 @@ fn log(dir: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_ends_the_node_and_nothing_else() {
     let mut world = World::new("disk-full");
-    let small = Small::mount(world.dir.join("small"));
-    world.data = small.0.join("data");
+    let small = MountedDisk::new(world.dir.join("small"), Disk::Tmpfs { mib: 160 }).unwrap();
+    world.data = small.data();
     let mut node = world.start().await;
     world.load(3).await;
     for _ in 0..2 {
         world.shared.progress(150).await;
-        small.fill();
+        small.fill().unwrap();
         let ended = timeout(PATIENCE, node.child.wait()).await.expect("it neither writes nor ends").unwrap();
         assert_eq!(ended.code(), Some(EXIT_STORAGE), "{ended}, see {}", world.dir.display());
         world.gone().await;
@@ -79,13 +43,13 @@ async fn a_full_disk_ends_the_node_and_nothing_else() {
         match Node::start(&world.dir, &world.data).await {
             Err(why) => assert!(why.to_lowercase().contains("no space left"), "{why}"),
             Ok(mut again) => {
-                world.shared.at.send_replace(Some(again.at.clone()));
+                world.shared.at.send_replace(vec![again.at.clone()]);
                 let ended = timeout(PATIENCE, again.child.wait()).await.expect("it neither writes nor ends").unwrap();
                 assert_eq!(ended.code(), Some(EXIT_STORAGE), "{ended}, see {}", world.dir.display());
                 world.gone().await;
             }
         }
-        small.free();
+        small.free().unwrap();
         node = timeout(Duration::from_secs(60), world.start()).await.expect("it starts once there is room");
     }
     world.shared.progress(150).await;

@@ -75,7 +75,7 @@ async fn everything_acknowledged_outlives_kills() {
     let histories = world.histories().await;
     world.judge(&histories);
     // What is at rest stays as it is over a clean stop.
-    world.shared.at.send_replace(None);
+    world.shared.at.send_replace(Vec::new());
     assert!(node.terminate().await.0.success());
     let mut node = world.start().await;
     assert!(world.histories().await == histories, "a clean stop changed a history; see {}", world.dir.display());
@@ -84,7 +84,7 @@ async fn everything_acknowledged_outlives_kills() {
     let counted = [hits.unsynced, hits.unanswered, hits.snapshot];
     let figures = json!({
         "kills": rounds, "unsynced": hits.unsynced, "unanswered": hits.unanswered, "snapshot": hits.snapshot,
-        "starting": hits.starting, "executions": histories.len(), "refused": *world.shared.refused.lock().unwrap(),
+        "starting": hits.starting, "executions": histories.len(), "refused": world.shared.refusals(),
     });
     println!("{figures}");
     if let Ok(path) = std::env::var("ORBIT_FIGURES") {

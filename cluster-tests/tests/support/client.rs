@@ -1,9 +1,11 @@
 //! Calls over HTTP, repeated while the node is away.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orbit_cluster_tests::{Event, History};
+use orbit_cluster_tests::History;
+use orbit_harness::Pages;
 use reqwest::Method;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -44,7 +46,7 @@ impl Client {
     /// One attempt; `None`: nobody knows what became of it.
     async fn once(&self, method: &Method, path: &str, body: Option<&(&'static str, String)>) -> Option<Answer> {
         let mut at = self.shared.at.subscribe();
-        let address = at.wait_for(Option::is_some).await.unwrap().as_ref().unwrap().http.clone();
+        let address = at.wait_for(|nodes| !nodes.is_empty()).await.unwrap()[0].http.clone();
         let mut request = self.http.request(method.clone(), format!("http://{address}{path}"));
         if let Some((media_type, text)) = body {
             request = request.header("content-type", *media_type).body(text.clone());
@@ -53,7 +55,7 @@ impl Client {
         let response = match response {
             Ok(response) => response,
             Err(error) => {
-                if error.is_timeout() && self.shared.at.borrow().as_ref().is_some_and(|now| now.http == address) {
+                if error.is_timeout() && self.shared.at.borrow().first().is_some_and(|now| now.http == address) {
                     self.shared.surprise(format!("no answer to {method} {path} within {ANSWER_TIME_MAX:?}"));
                 }
                 return None;
@@ -97,18 +99,12 @@ impl Client {
 
     /// A history, page by page; `None`: there is no such execution.
     pub async fn history(&self, id: &str) -> Option<History> {
-        let mut history = History { execution_id: id.to_owned(), run: 1, events: Vec::new() };
-        let mut from = 1;
+        let mut pages = Pages::of(id);
         loop {
-            let page = self.get(&format!("/v1/executions/{id}/history?from={from}&limit=40")).await;
-            if page.status == 404 {
-                return None;
-            }
-            assert_eq!(page.status, 200, "{page:?}");
-            history.events.extend(page.body["events"].as_array().unwrap().iter().cloned().map(Event));
-            match page.body["next"].as_u64() {
-                Some(next) => from = next,
-                None => return Some(history),
+            let page = self.get(&pages.path()).await;
+            match pages.add(page.status, &page.body).unwrap_or_else(|error| panic!("{error}")) {
+                ControlFlow::Break(history) => return history,
+                ControlFlow::Continue(more) => pages = more,
             }
         }
     }

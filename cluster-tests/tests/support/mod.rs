@@ -4,19 +4,19 @@
 pub mod caller;
 pub mod client;
 pub mod node;
-pub mod worker;
 pub mod workload;
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use client::Client;
-use node::{Addresses, Node};
-use orbit_cluster_tests::ledger::Ledger;
+use node::Node;
 use orbit_cluster_tests::{Fault, History, all, family};
+use orbit_harness::{Addresses, Notebook, Worker};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use tokio::sync::watch;
@@ -31,52 +31,29 @@ const CALLERS: usize = 16;
 /// What the participants share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Where the node is, while it runs.
-    pub at: watch::Sender<Option<Addresses>>,
-    ledger: Mutex<Ledger>,
-    /// What nobody should ever be told; the run fails for it.
-    surprises: Mutex<Vec<String>>,
-    /// Open streams of workers.
-    pub streams: watch::Sender<usize>,
-    /// Results that were on a stream without an answer when it broke.
-    pub unanswered: AtomicUsize,
-    /// Acknowledgements of any kind.
-    pub acks: watch::Sender<u64>,
-    /// Drain notices heard.
-    pub drained: AtomicUsize,
-    /// Refusals by code.
-    pub refused: Mutex<BTreeMap<String, u64>>,
+    /// Where the node is, while it runs: one, or none.
+    pub at: watch::Sender<Vec<Addresses>>,
+    notebook: Arc<Notebook>,
     /// Nothing new is started any more.
     pub closing: AtomicBool,
 }
 
+impl Deref for Shared {
+    type Target = Notebook;
+
+    fn deref(&self) -> &Notebook {
+        &self.notebook
+    }
+}
+
 impl Shared {
-    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap()
-    }
-
-    pub fn surprise(&self, what: impl Into<String>) {
-        self.surprises.lock().unwrap().push(what.into());
-    }
-
-    pub fn acknowledged(&self) {
-        self.acks.send_modify(|acks| *acks += 1);
-    }
-
-    pub fn refused(&self, code: &str) {
-        *self.refused.lock().unwrap().entry(code.to_owned()).or_default() += 1;
-    }
-
     pub fn closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
 
     /// Waits until so many more acknowledgements have come.
     pub async fn progress(&self, more: u64) {
-        let mut acks = self.acks.subscribe();
-        let goal = *acks.borrow() + more;
-        let came = timeout(PATIENCE, acks.wait_for(|acks| *acks >= goal)).await;
-        came.expect("nothing is acknowledged any more").unwrap();
+        timeout(PATIENCE, self.notebook.progress(more)).await.expect("nothing is acknowledged any more");
     }
 }
 
@@ -97,14 +74,8 @@ impl World {
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let shared = Arc::new(Shared {
-            at: watch::Sender::new(None),
-            ledger: Mutex::default(),
-            surprises: Mutex::default(),
-            streams: watch::Sender::new(0),
-            unanswered: AtomicUsize::new(0),
-            acks: watch::Sender::new(0),
-            drained: AtomicUsize::new(0),
-            refused: Mutex::default(),
+            at: watch::Sender::new(Vec::new()),
+            notebook: Arc::default(),
             closing: AtomicBool::new(false),
         });
         let data = dir.join("data");
@@ -114,13 +85,13 @@ impl World {
     /// Starts the node and lets everybody know where it is.
     pub async fn start(&self) -> Node {
         let node = Node::start(&self.dir, &self.data).await.unwrap_or_else(|error| panic!("{error}"));
-        self.shared.at.send_replace(Some(node.at.clone()));
+        self.shared.at.send_replace(vec![node.at.clone()]);
         node
     }
 
     /// The node is gone: nobody looks for it any more, and all streams are seen to be broken.
     pub async fn gone(&self) {
-        self.shared.at.send_replace(None);
+        self.shared.at.send_replace(Vec::new());
         let mut streams = self.shared.streams.subscribe();
         let closed = timeout(PATIENCE, streams.wait_for(|open| *open == 0)).await;
         closed.expect("a stream does not notice that its node is gone").unwrap();
@@ -131,7 +102,8 @@ impl World {
         let client = Client::of(&self.shared);
         client.deploy(workload::DOCUMENTS).await;
         for number in 0..WORKERS {
-            self.workers.spawn(worker::run(Arc::clone(&self.shared), format!("worker-{number}")));
+            let worker = Worker::new(&format!("worker-{number}"), &workload::TASKS).plan(workload::plan);
+            self.workers.spawn(worker.stream(Arc::clone(&self.shared.notebook), self.shared.at.subscribe()));
         }
         for number in 0..CALLERS {
             let dice = SmallRng::seed_from_u64(seed ^ ((number as u64 + 1) << 32));
@@ -173,7 +145,7 @@ impl World {
     pub fn judge(&self, histories: &BTreeMap<String, History>) {
         let ledger = self.shared.ledger();
         let mut faults: Vec<Fault> = ledger.check(histories);
-        let mut wrong = self.shared.surprises.lock().unwrap().clone();
+        let mut wrong = self.shared.surprises();
         for (id, history) in histories {
             let workflow = history.events.first().map_or("", |first| first.text("workflow"));
             faults.extend(all(history, workload::compensated(workflow)));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use orbit_harness::{Addresses, binary};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
@@ -14,13 +14,6 @@ use tokio::time::{Instant, timeout};
 /// Groups of a node here: the one above the shards, and the shards.
 const SHARDS: usize = 2;
 const START_TIME_MAX: Duration = Duration::from_secs(60);
-
-/// Where a node listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Addresses {
-    pub http: String,
-    pub grpc: String,
-}
 
 /// A node that has said where it listens.
 #[derive(Debug)]
@@ -39,21 +32,12 @@ pub struct Phases {
     pub snapshot: bool,
 }
 
-fn binary() -> PathBuf {
-    let path = std::env::var_os("ORBIT_BIN").expect(
-        "ORBIT_BIN names no binary; `cargo build -p orbit-node --features phase` makes one, ci/parts/kill does it all",
-    );
-    let path = PathBuf::from(path);
-    assert!(path.is_file(), "ORBIT_BIN is {}, where no file is", path.display());
-    path
-}
-
 /// Starts a process that may or may not come up. What it says goes into `log` in `dir`.
 pub fn spawn(dir: &Path, data: &Path) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(dir.join("log")).unwrap();
     let phase = File::create(dir.join("phase")).unwrap();
     phase.write_all_at(&[0; 2 + SHARDS], 0).unwrap();
-    let mut command = Command::new(binary());
+    let mut command = Command::new(binary().unwrap_or_else(|error| panic!("{error}")));
     command.env_clear().arg("dev").arg("--data-dir").arg(data).args(["--cluster-shards", &SHARDS.to_string()]);
     for surface in ["http", "grpc", "peer", "health"] {
         command.args([format!("--{surface}-listen"), "127.0.0.1:0".to_owned()]);
@@ -83,9 +67,8 @@ impl Node {
             let last: Vec<&str> = log.lines().rev().take(5).collect();
             return Err(format!("it did not start, {ended}: {last:?}"));
         }
-        let at: Value = serde_json::from_slice(&std::fs::read(data.join("addresses.json")).unwrap()).unwrap();
-        let at = |surface: &str| at[surface].as_str().unwrap().to_owned();
-        Ok(Self { child, at: Addresses { http: at("http"), grpc: at("grpc") }, phase: dir.join("phase") })
+        let at = Addresses::read(data).map_err(|error| error.to_string())?;
+        Ok(Self { child, at, phase: dir.join("phase") })
     }
 
     /// Kills it with signal 9 once it is in a phase, or when the patience for that is over. Says what was hit.

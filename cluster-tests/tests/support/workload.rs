@@ -1,5 +1,8 @@
 //! What is started, what its tasks do, and how it may end.
 
+use std::time::Duration;
+
+use orbit_harness::{Job, Plan};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use serde_json::{Value, json};
@@ -71,8 +74,9 @@ steps:
 result: {all: "${steps.all.output}"}
 "#;
 
-/// Task names, all of version 1.0.0.
-pub const TASKS: [&str; 5] = ["do.step", "do.flaky", "do.decline", "do.undo", "do.long"];
+/// Task names with their versions.
+pub const TASKS: [(&str, &str); 5] =
+    [("do.step", "1.0.0"), ("do.flaky", "1.0.0"), ("do.decline", "1.0.0"), ("do.undo", "1.0.0"), ("do.long", "1.0.0")];
 
 /// A workflow to start, with its input.
 pub fn pick(dice: &mut SmallRng) -> (&'static str, Value) {
@@ -102,22 +106,20 @@ pub fn may_end(workflow: &str, end: &str, cancelled: bool) -> bool {
 }
 
 /// How a task goes: the same for every hand-over of an attempt.
-#[derive(Debug, Clone, Copy)]
-pub struct Plan {
-    pub work_ms: u64,
-    pub error: Option<(&'static str, bool)>,
-    pub heartbeats: bool,
-}
-
-pub fn plan(task_name: &str, idempotency_key: &str, attempt: u32) -> Plan {
-    let hash = u64::from_str_radix(&idempotency_key[..8], 16).unwrap();
-    let error = match task_name {
-        "do.flaky" if attempt == 1 && hash.is_multiple_of(2) => Some(("BUSY", true)),
+pub fn plan(job: &Job) -> Plan {
+    let hash = u64::from_str_radix(&job.idempotency_key[..8], 16).unwrap();
+    let failure = match job.task_name.as_str() {
+        "do.flaky" if job.attempt == 1 && hash.is_multiple_of(2) => Some(("BUSY", true)),
         "do.decline" => Some(("DECLINED", false)),
         _ => None,
     };
-    let work_ms = if task_name == "do.long" { 600 } else { hash % 15 };
-    Plan { work_ms, error, heartbeats: task_name == "do.long" }
+    let long = job.task_name == "do.long";
+    let work = Duration::from_millis(if long { 600 } else { hash % 15 });
+    Plan {
+        work,
+        failure: failure.map(|(code, retryable): (&str, bool)| (code.to_owned(), retryable)),
+        heartbeats: long,
+    }
 }
 
 /// How many signals `log` waits for.
