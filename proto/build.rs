@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "proto/orbit/engine/v1/engine.proto",
         "proto/orbit/worker/v1/worker.proto",
         "proto/orbit/api/v1/orbit.proto",
+        "proto/orbit/node/v1/node.proto",
     ];
     for file in files {
         println!("cargo:rerun-if-changed={file}");

@@ -9,8 +9,10 @@ use workflow::event::{Compensation, Parent, TaskError};
 use workflow::value::{Payload, Value};
 
 mod batch;
+mod node;
 
 pub use batch::{BatchAction, BatchFault, BatchStarted, BatchState, StartBatch};
+pub use node::{NodeSummary, ShardHealth};
 
 /// Starts an execution.
 #[derive(Clone, Debug, Default)]
@@ -456,21 +458,6 @@ pub struct WorkerSummary {
     pub sessions: u32,
     pub in_flight: u64,
     pub last_seen_ms: u64,
-}
-
-/// Where a shard stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShardHealth {
-    /// Its number.
-    pub id: u16,
-    /// `leader`, `follower` or `stopped`.
-    pub role: &'static str,
-    /// The node that leads it, if known.
-    pub leader: Option<u64>,
-    /// The last entry applied.
-    pub applied: u64,
-    /// Entries that are committed and not yet applied.
-    pub lag: u64,
 }
 
 /// What goes out to a worker on its stream.

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use orbit_proto::engine::{DefinitionName, DefinitionRecord};
 use orbit_proto::store::{Precondition, precondition::Check};
-use orbit_raft::state_store::PartOutcome;
 use orbit_raft::{Environment, Group, Part};
 use semver::Version;
 use serde_json::json;
@@ -21,7 +20,8 @@ use workflow::expression::Template;
 
 use crate::api::{RegisteredWorkflow, StoredWorkflow, TaskVersion, WorkflowSummary};
 use crate::error::{Code, Error, Result};
-use crate::failure::{of_proposal, of_read, of_storage};
+use crate::failure::of_storage;
+use crate::remote::Cluster;
 use crate::table;
 
 /// Compiled definitions that are kept though nothing uses them.
@@ -34,6 +34,7 @@ const PART_DEFINITIONS: u32 = 2;
 /// The definitions of the cluster as this node sees them.
 pub(crate) struct Definitions<E: Environment> {
     meta: Group<E>,
+    cluster: Cluster<E>,
     compiled: Arc<Mutex<Compilations>>,
 }
 
@@ -58,7 +59,7 @@ impl Compilations {
 
 impl<E: Environment> Clone for Definitions<E> {
     fn clone(&self) -> Self {
-        Self { meta: self.meta.clone(), compiled: Arc::clone(&self.compiled) }
+        Self { meta: self.meta.clone(), cluster: self.cluster.clone(), compiled: Arc::clone(&self.compiled) }
     }
 }
 
@@ -69,8 +70,18 @@ impl<E: Environment> fmt::Debug for Definitions<E> {
 }
 
 impl<E: Environment> Definitions<E> {
-    pub(crate) fn new(meta: Group<E>) -> Self {
-        Self { meta, compiled: Arc::default() }
+    pub(crate) fn new(meta: Group<E>, cluster: Cluster<E>) -> Self {
+        Self { meta, cluster, compiled: Arc::default() }
+    }
+
+    /// The group they are in.
+    pub(crate) fn meta(&self) -> &Group<E> {
+        &self.meta
+    }
+
+    /// Waits until this node's replica has every definition that was registered before.
+    pub(crate) async fn be_current(&self) -> Result<()> {
+        self.cluster.read_index(&self.meta, None).await.map(drop)
     }
 
     /// The definition with a hash, if this node has it.
@@ -94,7 +105,7 @@ impl<E: Environment> Definitions<E> {
         {
             return Ok(known);
         }
-        self.meta.read_index().await.map_err(|error| of_read(&error))?;
+        self.be_current().await?;
         let latest = if version.is_none() { self.latest(name)? } else { None };
         let found = version.or(latest.as_deref()).map(|version| self.local(name, version)).transpose()?;
         found.flatten().ok_or_else(|| not_registered(name, version))
@@ -118,7 +129,7 @@ impl<E: Environment> Definitions<E> {
         {
             return Ok((version.to_owned(), record));
         }
-        self.meta.read_index().await.map_err(|error| of_read(&error))?;
+        self.be_current().await?;
         let version = match version {
             Some(version) => Some(version.to_owned()),
             None => self.latest(name)?,
@@ -180,7 +191,7 @@ impl<E: Environment> Definitions<E> {
 
     /// All definitions: by name, newest version first.
     pub(crate) async fn list(&self) -> Result<Vec<WorkflowSummary>> {
-        self.meta.read_index().await.map_err(|error| of_read(&error))?;
+        self.be_current().await?;
         let mut all = Vec::new();
         for definition in self.all()? {
             all.push((definition.name.clone(), Reverse(definition.version.clone()), summary(&definition)));
@@ -243,7 +254,7 @@ impl<E: Environment> Definitions<E> {
         compiled: &[Compiled],
         warnings: &impl Fn(&Definition) -> Vec<String>,
     ) -> Result<Option<Vec<RegisteredWorkflow>>> {
-        self.meta.read_index().await.map_err(|error| of_read(&error))?;
+        self.be_current().await?;
         let (mut part, mut registered) = (Part { kind: PART_DEFINITIONS, ..Part::default() }, Vec::new());
         for one in compiled {
             self.children_are_there(&one.definition, compiled)?;
@@ -268,9 +279,13 @@ impl<E: Environment> Definitions<E> {
         if part.writes.is_empty() {
             return Ok(Some(registered));
         }
-        let applied = self.meta.propose(vec![part]).await.map_err(|error| of_proposal("", &error))?;
-        let done = applied.outcomes.iter().all(|outcome| *outcome == PartOutcome::Applied);
-        Ok(done.then_some(registered))
+        let applied = self.cluster.propose(&self.meta, "", vec![part]).await?;
+        if applied.iter().all(|applied| *applied) {
+            // Whoever asks this node next finds it.
+            self.be_current().await?;
+            return Ok(Some(registered));
+        }
+        Ok(None)
     }
 
     /// Every child is registered, or comes along.

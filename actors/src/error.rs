@@ -26,6 +26,7 @@ pub enum Code {
     ExecutionExists,
     ExecutionFinished,
     ExecutionRunning,
+    ClusterExists,
     DedupConflict,
     NotRedrivable,
     MethodNotAllowed,
@@ -40,6 +41,46 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them.
+    const ALL: [Self; 30] = [
+        Self::InvalidRequest,
+        Self::InvalidIr,
+        Self::ChildNotRegistered,
+        Self::InvalidInput,
+        Self::InvalidExecutionId,
+        Self::InvalidSignal,
+        Self::ReservedTask,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::WorkflowNotFound,
+        Self::UnknownSession,
+        Self::UnknownSignal,
+        Self::UnknownQuery,
+        Self::DefinitionConflict,
+        Self::ExecutionExists,
+        Self::ExecutionFinished,
+        Self::ExecutionRunning,
+        Self::ClusterExists,
+        Self::DedupConflict,
+        Self::NotRedrivable,
+        Self::MethodNotAllowed,
+        Self::PayloadTooLarge,
+        Self::UnsupportedMediaType,
+        Self::ExpressionError,
+        Self::Overloaded,
+        Self::Internal,
+        Self::StorageError,
+        Self::NoLeader,
+        Self::OutcomeUnknown,
+    ];
+
+    /// The code of a text as it stands on the wire.
+    #[must_use]
+    pub fn of_wire(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.as_str() == text)
+    }
+
     /// As it stands on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -62,6 +103,7 @@ impl Code {
             Self::ExecutionExists => "EXECUTION_EXISTS",
             Self::ExecutionFinished => "EXECUTION_FINISHED",
             Self::ExecutionRunning => "EXECUTION_RUNNING",
+            Self::ClusterExists => "CLUSTER_EXISTS",
             Self::DedupConflict => "DEDUP_CONFLICT",
             Self::NotRedrivable => "NOT_REDRIVABLE",
             Self::MethodNotAllowed => "METHOD_NOT_ALLOWED",
@@ -110,3 +152,16 @@ impl Error {
 
 /// What an operation gives.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_read_as_it_is_written() {
+        for code in Code::ALL {
+            assert_eq!(Code::of_wire(code.as_str()), Some(code));
+        }
+        assert_eq!(Code::of_wire("NO_SUCH_CODE"), None);
+    }
+}

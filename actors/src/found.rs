@@ -1,8 +1,8 @@
-//! Opening the groups of a node, and creating a cluster of one.
+//! Opening the groups of a node, and creating a cluster of one. Others join it.
 
 use std::collections::BTreeMap;
 
-use orbit_proto::engine::ClusterRecord;
+use orbit_proto::engine::{ClusterRecord, NodeRecord};
 use orbit_proto::store::{Precondition, precondition::Check};
 use orbit_raft::{Environment, Group, GroupId, Leadership, Part, PeerAddress, RaftNode};
 
@@ -36,7 +36,13 @@ pub(crate) async fn open<E: Environment>(
         return Err(Error::new(Code::InvalidRequest, message));
     }
     let meta = open_group(node, META, create.as_ref()).await?;
-    let record = cluster(&meta, settings.shards).await?;
+    let record = match create.is_some() {
+        true => cluster(&meta, settings.shards).await?,
+        false => known(&meta).await?,
+    };
+    if let Some(address) = &create {
+        founder(node, &meta, settings, address).await?;
+    }
     let mut shards = Vec::new();
     for number in 1..=record.shards {
         let number = u16::try_from(number).map_err(of_storage)?;
@@ -76,6 +82,46 @@ async fn cluster<E: Environment>(meta: &Group<E>, shards: u16) -> Result<Cluster
     // Should another have been faster, its record stands.
     meta.propose(vec![part]).await.map_err(|error| of_proposal("", &error))?;
     read(meta)?.ok_or_else(|| of_storage("the record of the cluster is missing"))
+}
+
+/// The node that creates a cluster is its first one. A store of an older release does not say so yet.
+async fn founder<E: Environment>(
+    node: &RaftNode<E>,
+    meta: &Group<E>,
+    settings: &Settings,
+    address: &PeerAddress,
+) -> Result<()> {
+    let identity = node.identity();
+    let key = table::node(identity.node.0);
+    if meta.read(|reader| reader.get(&key)).map_err(of_storage)?.is_some() {
+        return Ok(());
+    }
+    let record = NodeRecord {
+        name: settings.node_name.clone(),
+        address: address.to_string(),
+        incarnation: identity.incarnation.as_bytes().to_vec().into(),
+        joined_at_ms: meta.now_ms(),
+        left_at_ms: None,
+    };
+    let part = Part {
+        kind: PART_CLUSTER,
+        preconditions: vec![Precondition { check: Some(Check::RowAbsent(key.clone().into())) }],
+        writes: vec![table::put(key, table::encode(&record))],
+        ..Part::default()
+    };
+    meta.propose(vec![part]).await.map(drop).map_err(|error| of_proposal("", &error))
+}
+
+/// The same on a node that did not create it: there at once, or as soon as the leader has sent it.
+async fn known<E: Environment>(meta: &Group<E>) -> Result<ClusterRecord> {
+    loop {
+        if let Some(record) = read(meta)? {
+            return Ok(record);
+        }
+        let applied = meta.status().applied;
+        let more = meta.wait_for(|now| now.applied != applied).await;
+        more.ok_or_else(|| Error::new(Code::NoLeader, "the group above the shards has stopped"))?;
+    }
 }
 
 fn read<E: Environment>(meta: &Group<E>) -> Result<Option<ClusterRecord>> {

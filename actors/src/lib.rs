@@ -12,6 +12,7 @@
 //! - `desk`: where ready tasks meet idle slots; worker sessions
 //! - `definitions`: registered documents
 //! - `read`: answers about executions
+//! - `remote`: what the nodes of a cluster ask each other
 //! - `check`: whether the index tables say what the states say
 //! - `supervisor` and `found`: the shards of a node, and how a cluster begins
 //! - [`engine`]: all of it as one handle
@@ -33,6 +34,7 @@ pub mod history;
 mod index;
 mod post;
 mod read;
+mod remote;
 mod rows;
 mod shard;
 mod supervisor;
@@ -40,4 +42,5 @@ mod table;
 mod warnings;
 
 pub use desk::Connection;
+pub use remote::wire;
 pub use shard::Dice;

@@ -30,6 +30,8 @@
 //!
 //! Names, versions and ids hold no zero byte.
 
+mod meta;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -43,6 +45,8 @@ use workflow::key::Key;
 use workflow::state::RowKind;
 
 use crate::desk::{Order, ShardId, UnitRef};
+
+pub(crate) use meta::{by_hash, cluster, definition, definition_parts, definitions, node, node_number, nodes};
 
 /// A table of this layer.
 pub(crate) const fn table(number: u8) -> Table {
@@ -66,9 +70,6 @@ const SIGNAL: Table = table(13);
 pub(crate) const FACET: Table = table(14);
 pub(crate) const EXPIRY: Table = table(15);
 const BATCH: Table = table(16);
-const DEFINITION: Table = table(32);
-const BY_HASH: Table = table(33);
-const CLUSTER: Table = table(34);
 
 /// The format that this release writes in front of protobuf rows.
 const FORMAT: u8 = 1;
@@ -391,33 +392,6 @@ pub(crate) fn all_unfinished() -> KeyRange {
 /// The execution of a key of [`unfinished`].
 pub(crate) fn unfinished_id(key: &[u8]) -> Option<&str> {
     Some(text(key.get(5..)?)?.0)
-}
-
-/// A definition.
-pub(crate) fn definition(name: &str, version: &str) -> Vec<u8> {
-    ordered(DEFINITION, &[name.as_bytes(), &[0], version.as_bytes()].concat())
-}
-
-/// All definitions of a name; of all names without one.
-pub(crate) fn definitions(name: Option<&str>) -> KeyRange {
-    let prefix = name.map_or_else(Vec::new, |name| [name.as_bytes(), &[0]].concat());
-    KeyRange::prefix(&ordered(DEFINITION, &prefix))
-}
-
-/// Name and version of a key of [`definition`].
-pub(crate) fn definition_parts(key: &[u8]) -> Option<(&str, &str)> {
-    let (name, version) = text(key.get(3..)?)?;
-    Some((name, std::str::from_utf8(version).ok()?))
-}
-
-/// Which definition has a hash.
-pub(crate) fn by_hash(hash: &str) -> Vec<u8> {
-    ordered(BY_HASH, hash.as_bytes())
-}
-
-/// What is fixed when a cluster is created.
-pub(crate) fn cluster() -> Vec<u8> {
-    ordered(CLUSTER, &[])
 }
 
 #[cfg(test)]

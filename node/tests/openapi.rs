@@ -7,10 +7,14 @@ mod support;
 use std::collections::BTreeSet;
 
 use jsonschema::{Draft, Validator};
+use orbit_actors::engine::membership;
 use orbit_node::gateway::http::route::{ROUTES, Takes};
+use orbit_raft::PeerAddress;
+use orbit_raft::network::GrpcTransport;
 use prost::Message;
 use serde_json::{Value, json};
 use support::{Answer, Ask, Node};
+use uuid::Uuid;
 
 const DOCUMENT: &str = "name: order
 version: 1.0.0
@@ -115,6 +119,7 @@ async fn every_route_answers_in_the_shapes_that_stand_there() {
     executions(&mut held).await;
     commands(&mut held).await;
     many(&mut held).await;
+    nodes(&mut held).await;
     let paths = held.document["paths"].as_object().unwrap();
     let mut all = BTreeSet::new();
     for (path, methods) in paths {
@@ -125,6 +130,20 @@ async fn every_route_answers_in_the_shapes_that_stand_there() {
     }
     assert_eq!(held.seen, all, "each success that stands there was seen");
     held.node.server.stop().await.unwrap();
+}
+
+async fn nodes(held: &mut Held) {
+    held.post("/v1/cluster/init", json!({})).await;
+    // One that was given a number and never came.
+    let (seed, nowhere) = (held.node.server.addresses.peer.to_string(), PeerAddress("127.0.0.1:1".to_owned()));
+    let joined = membership::join(&GrpcTransport, &PeerAddress(seed), "ghost", &nowhere, Uuid::from_u128(7)).await;
+    let known = held.get("/v1/cluster", "/v1/cluster").await.json();
+    assert_eq!(known["nodes"].as_array().unwrap().len(), 2);
+    let last = held.post("/v1/cluster/leave", json!({"node_id": 1})).await;
+    assert_eq!(last["error"]["code"], "INVALID_REQUEST", "no node would be left that answers");
+    let left = held.post("/v1/cluster/leave", json!({"node_id": joined.unwrap().node.0, "lost": true})).await;
+    assert_eq!(left["nodes"].as_array().unwrap().len(), 1, "{left}");
+    held.post("/v1/cluster/drain", json!({})).await;
 }
 
 async fn workflows(held: &mut Held) {

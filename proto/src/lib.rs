@@ -7,7 +7,8 @@
 //! - [`peer`]: how nodes speak to each other;
 //! - [`engine`]: what the engine keeps beside the histories;
 //! - [`worker`]: how workers get tasks and report results;
-//! - [`api`]: what clients ask of Orbit.
+//! - [`api`]: what clients ask of Orbit;
+//! - [`node`]: what nodes ask each other above replication.
 //!
 //! The code is generated from the files under `proto/`, whose comments are the reference. A released field never
 //! changes its number, type or meaning.
@@ -17,6 +18,7 @@
 pub use generated::api::v1 as api;
 pub use generated::engine::v1 as engine;
 pub use generated::history::v1 as history;
+pub use generated::node::v1 as node;
 pub use generated::peer::v1 as peer;
 pub use generated::store::v1 as store;
 pub use generated::worker::v1 as worker;
@@ -63,6 +65,11 @@ mod generated {
     pub mod api {
         pub mod v1 {
             tonic::include_proto!("orbit.api.v1");
+        }
+    }
+    pub mod node {
+        pub mod v1 {
+            tonic::include_proto!("orbit.node.v1");
         }
     }
 }

@@ -63,6 +63,8 @@ pub struct GroupStatus {
     pub voters: BTreeSet<NodeId>,
     /// Those that only learn.
     pub learners: BTreeSet<NodeId>,
+    /// On the leader: how far the log of each member is known to agree.
+    pub matched: BTreeMap<NodeId, u64>,
 }
 
 /// A change of the members did not come through.
@@ -185,6 +187,12 @@ impl<E: Environment> Group<E> {
         self.0.raft.change_membership(change, false).await.map(drop).map_err(membership_error)
     }
 
+    /// Removes members that do not vote.
+    pub async fn remove_learners(&self, learners: BTreeSet<NodeId>) -> Result<(), MembershipError> {
+        let change = ChangeMembers::RemoveNodes(learners);
+        self.0.raft.change_membership(change, false).await.map(drop).map_err(membership_error)
+    }
+
     /// Asks another voter to lead. Whether it does shows in [`Group::leadership`].
     pub async fn transfer_leadership(&self, to: NodeId) -> Result<(), MembershipError> {
         self.0.raft.trigger().transfer_leader(to).await.map_err(|_| MembershipError::Stopped)
@@ -198,6 +206,13 @@ impl<E: Environment> Group<E> {
     /// Purges the log up to an index, as far as snapshots allow.
     pub async fn purge_log(&self, upto: u64) -> Result<(), MembershipError> {
         self.0.raft.trigger().purge_log(upto).await.map_err(|_| MembershipError::Stopped)
+    }
+
+    /// All members, voters and learners, and where they are reached.
+    pub fn members(&self) -> BTreeMap<NodeId, PeerAddress> {
+        let metrics = self.0.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        metrics.membership_config.nodes().map(|(node, address)| (*node, address.clone())).collect()
     }
 
     /// Where the group stands.
@@ -256,6 +271,12 @@ fn status<RT: crate::consensus::Runtime>(metrics: &openraft::RaftMetrics<Types<R
         purged: metrics.purged.as_ref().map(log_id_public),
         voters: membership.voter_ids().collect(),
         learners: membership.learner_ids().collect(),
+        matched: metrics
+            .replication
+            .iter()
+            .flatten()
+            .filter_map(|(node, log_id)| Some((*node, log_id.as_ref()?.index)))
+            .collect(),
     }
 }
 

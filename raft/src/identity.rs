@@ -242,10 +242,13 @@ fn parse(bytes: &[u8]) -> Result<Identity, &'static str> {
     identity_of(&record).ok_or("it is not complete")
 }
 
+/// What may lie in a directory without data: mounted file systems bring the first along, and a node that waits to join
+/// a cluster writes the others.
+const BESIDE: [&str; 5] = ["lost+found", "addresses.json", "addresses.json.new", "joining.json", "joining.json.new"];
+
 fn is_empty(path: &Path) -> Result<bool, Error> {
     match fs::read_dir(path) {
-        // Mounted file systems bring this directory along.
-        Ok(entries) => Ok(entries.flatten().all(|entry| entry.file_name() == "lost+found")),
+        Ok(entries) => Ok(entries.flatten().all(|entry| BESIDE.iter().any(|name| entry.file_name() == *name))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(source) => Err(Error::Io { path: path.to_owned(), source }),
     }

@@ -18,7 +18,7 @@ use crate::group::{self, Group, Inner, Raft};
 use crate::heartbeat;
 use crate::identity::Identity;
 use crate::log_store::{self, Inconsistent, Log, check};
-use crate::network::{Clients, PROTOCOL, PeerServer, Peers, Roster, StoredRoster, Transport};
+use crate::network::{Answers, Caller, Clients, PROTOCOL, PeerServer, Peers, Roster, StoredRoster, Transport};
 use crate::peer_clocks::PeerClocks;
 use crate::propose::Proposer;
 use crate::read_index::Reads;
@@ -165,6 +165,16 @@ impl<E: Environment> RaftNode<E> {
     /// Answers the peers of this node; to be put behind a listener.
     pub fn peer_server(&self) -> Arc<PeerServer<E>> {
         Arc::clone(&self.server)
+    }
+
+    /// From now on the layers above answer what other nodes call.
+    pub fn answer_with(&self, answers: Arc<dyn Answers>) {
+        self.server.answer_with(answers);
+    }
+
+    /// The way to the other nodes.
+    pub fn caller(&self) -> Caller<E> {
+        Caller { peers: Arc::downgrade(&self.peers), groups: Arc::downgrade(&self.groups) }
     }
 
     /// Opens a group. It takes part at once; a new one waits for its first members.

@@ -20,7 +20,11 @@ impl Desk {
         new_session_id: impl FnOnce() -> String,
     ) -> Result<Registered> {
         let request = Valid::try_from(request)?;
-        self.with(|state| state.register(request, now, new_session_id)).map(|(_, registered, _)| registered)
+        self.with(|state| {
+            let (no, registered, _) = state.register(request, now, new_session_id)?;
+            state.contact(no, now);
+            Ok(registered)
+        })
     }
 
     /// A sign of life, and perhaps all that the session holds. After a restart the tokens make a session known that
@@ -29,7 +33,11 @@ impl Desk {
         let tokens = tokens.map(listed).transpose()?;
         self.with(|state| {
             state.is_of_workers(session)?;
-            state.heartbeat(session, tokens, now)
+            let alive = state.heartbeat(session, tokens, now)?;
+            if let Some(no) = state.sessions.find(session) {
+                state.contact(no, now);
+            }
+            Ok(alive)
         })
     }
 
@@ -61,6 +69,13 @@ impl Desk {
     /// Opens a poll for up to `max_tasks`. For a result with free slots: open it before the result is decided, so that
     /// the next task can ride on the same commit.
     pub(crate) fn open_poll(&self, session: &str, max_tasks: u32, now: Instant) -> Result<Poll> {
+        let poll = self.open_poll_elsewhere(session, max_tasks, now)?;
+        self.seen(session, now);
+        Ok(poll)
+    }
+
+    /// The same for slots that are idle at another node.
+    pub(crate) fn open_poll_elsewhere(&self, session: &str, max_tasks: u32, now: Instant) -> Result<Poll> {
         let wanted = usize::try_from(max_tasks).unwrap_or(usize::MAX);
         let (outlet, wake) = self.with(|state| {
             state.is_of_workers(session)?;
@@ -102,6 +117,7 @@ impl Desk {
         let (way, deliveries) = stream_way();
         let (outlet, registered) = self.with(|state| {
             let (no, registered, cancel) = state.register(request, now, new_session_id)?;
+            state.contact(no, now);
             if let Some(before) = state.sessions.get(no).and_then(|session| session.stream) {
                 state.close_outlet(before);
             }

@@ -105,8 +105,9 @@ impl State {
     }
 
     pub(super) fn tell_lost(&mut self, shard: Option<ShardId>, token: Token, reason: UncertainReason) {
-        if let Some(lead) = shard.and_then(|shard| self.shards.get(&shard)) {
-            self.outbox.push_back(Message::TakeBack(lead.sink.clone(), token, reason));
+        match shard.and_then(|shard| self.shards.get(&shard)) {
+            Some(lead) => self.outbox.push_back(Message::TakeBack(lead.sink.clone(), token, reason)),
+            None => self.tell_elsewhere(token, reason),
         }
     }
 
@@ -134,6 +135,7 @@ impl State {
         hand_over.stop = true;
         let holder = hand_over.holder;
         self.notice_stop(holder, token);
+        self.stop_elsewhere(holder, token);
     }
 
     pub(super) fn notice_stop(&self, holder: SessionNo, token: &Token) {
@@ -166,7 +168,7 @@ impl State {
     }
 
     /// A session says that it holds this. Whether it should stop.
-    fn claim(&mut self, no: SessionNo, token: &Arc<Token>, now: Instant) -> bool {
+    pub(super) fn claim(&mut self, no: SessionNo, token: &Arc<Token>, now: Instant) -> bool {
         let Some(hand_over) = self.held.get(token) else {
             if self.is_dead(token) {
                 return true;
@@ -274,7 +276,7 @@ impl State {
                 if self
                     .sessions
                     .get(no)
-                    .is_some_and(|known| !known.is_heard() && *known.worker_id == *row.worker_id) =>
+                    .is_some_and(|known| known.is_unsure() && *known.worker_id == *row.worker_id) =>
             {
                 no
             }

@@ -56,6 +56,11 @@ impl Line {
         (*front == Front::Unit).then_some((place, *shard))
     }
 
+    /// How many are known to wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.windows.values().map(Window::waiting).sum()
+    }
+
     /// Whether anything waits that is not younger.
     pub(super) fn has_older(&self, order: &Order) -> bool {
         self.fronts.first().is_some_and(|(place, ..)| place.order <= *order)

@@ -20,7 +20,8 @@
 //!
 //! Reading order: [`order`], [`window`] and [`line`] are what waits; [`session`] and [`request`] are who works;
 //! [`state`] brings them together; [`hand_over`] is who holds what; [`delivery`] how it gets there; [`roll`] how
-//! sessions come and go; [`slot`], [`poll`] and [`stream`] are the handles that others hold.
+//! sessions come and go; [`elsewhere`] what other nodes of the cluster have to do with it; [`slot`], [`poll`] and
+//! [`stream`] are the handles that others hold.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,6 +35,7 @@ use workflow::event::{Queue, UncertainReason};
 use crate::api;
 
 mod delivery;
+mod elsewhere;
 mod gateway;
 mod hand_over;
 mod line;
@@ -50,6 +52,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use elsewhere::{Demand, Elsewhere};
 pub(crate) use order::{Order, Ready, ShardId, UnitRef};
 pub(crate) use poll::Poll;
 pub(crate) use slot::Slot;
@@ -268,6 +271,13 @@ impl Telling<'_> {
                 Message::TakeBack(sink, token, reason) => sink.take_back(token, reason),
                 Message::Refill(sink, queue) => sink.refill(queue),
                 Message::Farewell(sink) => drop(sink),
+                Message::Fetch(elsewhere, node, session, grants) => {
+                    let slots = grants.into_iter().map(|grant| Slot::new(self.desk.clone(), grant)).collect();
+                    elsewhere.fetch(node, session, slots);
+                }
+                Message::TakeBackElsewhere(elsewhere, token, reason) => elsewhere.take_back(token, reason),
+                Message::StopElsewhere(elsewhere, home, session, token) => elsewhere.stop(home, session, token),
+                Message::Demand(elsewhere) => elsewhere.demand(),
             }
         }
     }

@@ -37,6 +37,17 @@ impl State {
         now: Instant,
         new_session_id: impl FnOnce() -> String,
     ) -> Result<(SessionNo, Registered, Vec<String>)> {
+        self.register_with(request, Unlisted::Lost, now, new_session_id)
+    }
+
+    /// … and what becomes of what it does not list.
+    pub(super) fn register_with(
+        &mut self,
+        request: Valid,
+        unlisted: Unlisted,
+        now: Instant,
+        new_session_id: impl FnOnce() -> String,
+    ) -> Result<(SessionNo, Registered, Vec<String>)> {
         let Valid { worker_id, runtime, sdk, contracts, tokens, session } = request;
         // A session that belongs to another worker is not touched.
         let earlier = session.as_deref().and_then(|name| self.sessions.find(name));
@@ -58,7 +69,7 @@ impl State {
             session.sdk = sdk;
         }
         self.serve_contracts(no, contracts);
-        let cancel = self.list(no, tokens, Unlisted::Lost, now);
+        let cancel = self.list(no, tokens, unlisted, now);
         let name = self.sessions.get(no).map(|session| session.name.to_string()).unwrap_or_default();
         let registered = Registered {
             accepted: true,
@@ -74,6 +85,7 @@ impl State {
     fn hear(&mut self, no: SessionNo, standing: Standing, now: Instant) {
         let Some(session) = self.sessions.get_mut(no) else { return };
         session.standing = standing;
+        session.doubtful = false;
         session.seen = session.seen.max(now);
         if !std::mem::replace(&mut session.watched, true) {
             self.plan(now + self.settings.session_timeout, Due::Session(no));
@@ -151,6 +163,14 @@ impl State {
         let no = self.sessions.find(name);
         if let Some(session) = no.and_then(|no| self.sessions.get_mut(no)).filter(|session| session.is_heard()) {
             session.seen = session.seen.max(now);
+            session.contacted = Some(now);
+        }
+    }
+
+    /// Its worker has spoken to this node itself.
+    pub(super) fn contact(&mut self, no: SessionNo, now: Instant) {
+        if let Some(session) = self.sessions.get_mut(no) {
+            session.contacted = Some(now);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use orbit_raft::NodeId;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use workflow::command::Token;
@@ -39,6 +40,12 @@ pub(super) struct Session {
     pub(super) standing: Standing,
     /// When something was last heard of it.
     pub(super) seen: Instant,
+    /// … here itself, and not by another node.
+    pub(super) contacted: Option<Instant>,
+    /// The other node that it is connected to, as far as is known.
+    pub(super) home: Option<NodeId>,
+    /// That node does not answer: what the session holds is not known.
+    pub(super) doubtful: bool,
     /// The lines it serves.
     pub(super) lines: Vec<LineId>,
     /// Those of them that found it busy.
@@ -68,6 +75,9 @@ impl Session {
             contracts: Vec::new(),
             standing,
             seen,
+            contacted: None,
+            home: None,
+            doubtful: false,
             lines: Vec::new(),
             left: Vec::new(),
             outlets: BTreeSet::new(),
@@ -82,6 +92,11 @@ impl Session {
 
     pub(super) fn is_heard(&self) -> bool {
         self.standing != Standing::Expected
+    }
+
+    /// Whether nobody has said what it holds.
+    pub(super) fn is_unsure(&self) -> bool {
+        !self.is_heard() || self.doubtful
     }
 
     /// Whether it is the node's own, of this process or of one before.
@@ -122,6 +137,10 @@ impl Sessions {
 
     pub(super) fn get_mut(&mut self, no: SessionNo) -> Option<&mut Session> {
         self.by_no.get_mut(&no)
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.by_no.values_mut()
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Session> {

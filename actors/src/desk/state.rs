@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use orbit_raft::NodeId;
 use tokio::time::Instant;
 use workflow::command::Token;
 use workflow::event::{Queue, UncertainReason};
 
+use super::elsewhere::Demands;
 use super::hand_over::HandOver;
 use super::line::{LineId, Lines};
 use super::order::{Order, Place, Ready, ShardId};
 use super::session::{Outlet, OutletId, SessionNo, Sessions};
 use super::window::Window;
-use super::{DeskSettings, ShardSink};
+use super::{DeskSettings, Elsewhere, ShardSink};
 
 /// After this long a window is read again if a hand-over from it came to nothing and nobody said what became of the
 /// unit.
@@ -35,6 +37,12 @@ pub(super) struct State {
     /// Windows that are to be read again.
     pub(super) doubted: HashSet<(ShardId, Queue)>,
     pub(super) draining: bool,
+    /// The other nodes, if there may be some.
+    pub(super) elsewhere: Option<Arc<dyn Elsewhere>>,
+    /// What waits at them.
+    pub(super) demands: Demands,
+    /// They are about to ask what waits here.
+    pub(super) demand_told: bool,
     /// What the shards are to be told, in order, once the lock is free.
     pub(super) outbox: VecDeque<Message>,
     /// Whether somebody is telling them.
@@ -99,6 +107,10 @@ pub(super) enum Message {
     Refill(Arc<dyn ShardSink>, Queue),
     /// Nothing: the sink goes. Not under the lock, because a slot may go with it.
     Farewell(Arc<dyn ShardSink>),
+    Fetch(Arc<dyn Elsewhere>, NodeId, Arc<str>, Vec<Grant>),
+    TakeBackElsewhere(Arc<dyn Elsewhere>, Token, UncertainReason),
+    StopElsewhere(Arc<dyn Elsewhere>, NodeId, Arc<str>, Token),
+    Demand(Arc<dyn Elsewhere>),
 }
 
 impl State {
@@ -114,6 +126,9 @@ impl State {
             agenda: BTreeMap::new(),
             doubted: HashSet::new(),
             draining: false,
+            elsewhere: None,
+            demands: Demands::default(),
+            demand_told: false,
             outbox: VecDeque::new(),
             telling: false,
             last: 0,
@@ -192,7 +207,7 @@ impl State {
     /// Hands out the heads of a line while there are slots.
     pub(super) fn serve_line(&mut self, line: LineId) {
         while self.lines.get(line).is_some_and(|line| line.head().is_some()) {
-            let Some(session) = self.idle_server(line) else { return };
+            let Some(session) = self.idle_server(line) else { return self.note_demand() };
             self.offer(line, session);
         }
     }
@@ -201,7 +216,12 @@ impl State {
     pub(super) fn serve_session(&mut self, no: SessionNo) {
         while let Some(session) = self.sessions.get(no).filter(|session| session.idle > 0) {
             let heads = session.lines.iter().filter_map(|id| Some((self.lines.get(*id)?.head()?.0, *id)));
-            let Some((_, line)) = heads.min() else { return };
+            let head = heads.min().map(|(place, line)| (place.order, line));
+            if let Some((node, queue)) = self.oldest_elsewhere(no, head.map(|(order, _)| order)) {
+                self.serve_one_elsewhere(no, node, &queue);
+                continue;
+            }
+            let Some((_, line)) = head else { return };
             self.offer(line, no);
         }
     }
@@ -235,7 +255,7 @@ impl State {
     }
 
     /// The session in turn that has an idle slot for this line.
-    fn idle_server(&mut self, id: LineId) -> Option<SessionNo> {
+    pub(super) fn idle_server(&mut self, id: LineId) -> Option<SessionNo> {
         loop {
             let line = self.lines.get_mut(id)?;
             let no = line.next_server()?;
@@ -248,7 +268,7 @@ impl State {
         }
     }
 
-    fn reserve(&mut self, no: SessionNo, offered: Option<Offered>) -> Option<Grant> {
+    pub(super) fn reserve(&mut self, no: SessionNo, offered: Option<Offered>) -> Option<Grant> {
         let ticket = self.number();
         let session = self.sessions.get_mut(no)?;
         let id = *session.open.first()?;

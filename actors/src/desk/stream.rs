@@ -46,6 +46,13 @@ impl Connection {
         Ok(alive.cancel)
     }
 
+    /// The worker hears that it should stop.
+    pub(crate) fn stop(&self, token: &str) {
+        if let Ok(token) = token.parse() {
+            self.desk.stop_here(&self.session.worker_session_id, &token);
+        }
+    }
+
     /// Ends the session: what it holds is handed to others at once.
     pub fn unregister(self) {
         self.desk.with(|state| {

@@ -47,6 +47,11 @@ impl Window {
         unit.or_else(|| self.rest.clone().map(|place| (place, Front::Rest)))
     }
 
+    /// How many of those kept here wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.ready.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.rest.is_none() && self.offered.is_empty()
     }

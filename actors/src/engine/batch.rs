@@ -21,8 +21,8 @@ use workflow::value::Payload;
 use super::{Engine, Inner, Shard, batches};
 use crate::api::{Redrive, SendSignal};
 use crate::error::{Code, Error, Result};
-use crate::execution::{Removal, What};
 use crate::failure::of_storage;
+use crate::remote::{Cluster, Request};
 use crate::table;
 
 /// So many executions are written down at a time.
@@ -124,10 +124,11 @@ async fn to_its_end<E: Environment>(engine: &Weak<Inner<E>>, shard: &Arc<Shard<E
         } else {
             find(&node, &mut record).await?;
         }
+        let cluster = node.running()?.cluster.clone();
         drop(node);
         // Unless it was stopped meanwhile: then what was done is counted all the same.
-        if !batches::write(shard, id, Some(stored), &record).await? {
-            return stopped(shard, id, record).await;
+        if !batches::write(&cluster, shard, id, Some(stored), &record).await? {
+            return stopped(&cluster, shard, id, record).await;
         }
         again = false;
         if worked {
@@ -137,11 +138,16 @@ async fn to_its_end<E: Environment>(engine: &Weak<Inner<E>>, shard: &Arc<Shard<E
 }
 
 /// It was stopped while it was at work.
-async fn stopped<E: Environment>(shard: &Arc<Shard<E>>, id: &str, counted: BatchRecord) -> Result<()> {
+async fn stopped<E: Environment>(
+    cluster: &Cluster<E>,
+    shard: &Arc<Shard<E>>,
+    id: &str,
+    counted: BatchRecord,
+) -> Result<()> {
     let (stored, record) = batches::read(shard, id)?;
     let BatchRecord { done, failed, errors, .. } = counted;
     let record = BatchRecord { done, failed, errors, under_way: Vec::new(), ..record };
-    batches::write(shard, id, Some(stored), &record).await.map(drop)
+    batches::write(cluster, shard, id, Some(stored), &record).await.map(drop)
 }
 
 /// Finds the next executions, and where to go on.
@@ -213,10 +219,10 @@ async fn ask<E: Environment>(engine: &Engine<E>, batch: &str, action: &Action, i
     match action {
         Action::Cancel(cancel) => {
             let (reason, force) = (cancel.reason.clone(), cancel.force);
-            engine.ask(&running, id, |reply| What::Cancel { reason, force, reply }).await
+            engine.request(&running, id, Request::Cancel { reason, force }).await.map(drop)
         }
-        Action::Pause(_) => engine.ask(&running, id, What::Pause).await,
-        Action::Resume(_) => engine.ask(&running, id, What::Resume).await,
+        Action::Pause(_) => engine.request(&running, id, Request::Pause).await.map(drop),
+        Action::Resume(_) => engine.request(&running, id, Request::Resume).await.map(drop),
         Action::Redrive(redrive) => {
             let output = redrive.output.as_deref().map(payload).transpose()?;
             let steps = redrive.has_steps.then(|| redrive.steps.clone());
@@ -233,7 +239,7 @@ async fn ask<E: Environment>(engine: &Engine<E>, batch: &str, action: &Action, i
             };
             engine.signal(signal).await.map(drop)
         }
-        Action::Delete(_) => engine.ask(&running, id, |reply| What::Remove(Removal::Execution, reply)).await.map(drop),
+        Action::Delete(_) => engine.request(&running, id, Request::Remove).await.map(drop),
     }
 }
 

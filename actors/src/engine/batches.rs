@@ -5,15 +5,15 @@ use orbit_proto::engine::{
     BatchCancel, BatchDelete, BatchFilter, BatchPause, BatchRecord, BatchRedrive, BatchResume, BatchSignal,
 };
 use orbit_proto::store::{Precondition, RowEquals, precondition::Check};
-use orbit_raft::state_store::PartOutcome;
 use orbit_raft::{Environment, Part, Write};
 
 use super::commands::{redrive_action, valid_name};
 use super::{Engine, Shard, valid_id};
 use crate::api::{BatchAction, BatchFault, BatchStarted, BatchState, ListExecutions, Redrive, StartBatch};
 use crate::error::{Code, Error, Result};
-use crate::failure::{of_proposal, of_storage};
+use crate::failure::of_storage;
 use crate::read::status_word;
+use crate::remote::Cluster;
 use crate::table;
 
 /// Batches that are not done, per shard.
@@ -41,8 +41,8 @@ impl<E: Environment> Engine<E> {
         let running = self.running()?;
         let id = self.new_id(&running);
         let shard = running.shard(&id);
-        self.led(&shard).await?;
         let group = &shard.context.group;
+        running.cluster.read_index(group, None).await?;
         let open = group.read(|reader| reader.range(&table::batches(), usize::MAX)).map_err(of_storage)?;
         let is_open = |value: &[u8]| {
             table::decode::<BatchRecord>("batches", value).is_ok_and(|record| record.finished_at_ms.is_none())
@@ -59,7 +59,7 @@ impl<E: Environment> Engine<E> {
             at_least,
             ..BatchRecord::default()
         };
-        write(&shard, &id, None, &record).await?;
+        write(&running.cluster, &shard, &id, None, &record).await?;
         shard.context.batches.notify_one();
         Ok(BatchStarted { batch_id: Some(id), total, at_least })
     }
@@ -69,7 +69,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn batch(&self, id: &str) -> Result<BatchState> {
-        let shard = self.read(id).await?;
+        let (shard, _) = self.read(id).await?;
         let (_, record) = read(&shard, id)?;
         Ok(state(id, record))
     }
@@ -83,14 +83,14 @@ impl<E: Environment> Engine<E> {
         let id = valid_id(id.to_owned())?;
         let shard = running.shard(&id);
         loop {
-            self.led(&shard).await?;
+            running.cluster.read_index(&shard.context.group, None).await?;
             let (stored, mut record) = read(&shard, &id)?;
             if record.finished_at_ms.is_some() {
                 return Ok(state(&id, record));
             }
             record.stopped = true;
             record.finished_at_ms = Some(shard.context.group.now_ms());
-            if write(&shard, &id, Some(stored), &record).await? {
+            if write(&running.cluster, &shard, &id, Some(stored), &record).await? {
                 return Ok(state(&id, record));
             }
         }
@@ -118,6 +118,7 @@ pub(super) fn read<E: Environment>(shard: &Shard<E>, id: &str) -> Result<(bytes:
 
 /// Writes a batch if it is still as it was stored; tells whether it was.
 pub(super) async fn write<E: Environment>(
+    cluster: &Cluster<E>,
     shard: &Shard<E>,
     id: &str,
     stored: Option<bytes::Bytes>,
@@ -136,9 +137,8 @@ pub(super) async fn write<E: Environment>(
     }
     let preconditions = vec![Precondition { check: Some(check) }];
     let part = Part { kind: PART_BATCH, preconditions, writes, ..Part::default() };
-    let applied = shard.context.group.propose(vec![part]).await;
-    let applied = applied.map_err(|error| of_proposal(id, &error))?;
-    Ok(applied.outcomes.iter().all(|outcome| *outcome == PartOutcome::Applied))
+    let applied = cluster.propose(&shard.context.group, id, vec![part]).await?;
+    Ok(applied.iter().all(|applied| *applied))
 }
 
 fn state(id: &str, record: BatchRecord) -> BatchState {

@@ -11,13 +11,14 @@ use workflow::event::RedriveAction;
 use workflow::key::Key;
 use workflow::value::Value;
 
-use super::{Engine, Shard, valid_id, valid_new_id};
+use super::wait::{Position, Wanted};
+use super::{Engine, Shard, odd, valid_id, valid_new_id};
 use crate::api::{ExecutionState, QueryAnswer, Redrive, SIGNAL_NAME_BYTES_MAX, SendSignal, Signalled};
 use crate::error::{Code, Error, Result};
-use crate::execution::What;
 use crate::execution::ask::{Signal, Start};
 use crate::failure::of_storage;
 use crate::read;
+use crate::remote::{Request, Response};
 
 impl<E: Environment> Engine<E> {
     /// Gives an execution a signal, which starts it first if that is wanted and it is not there: both in one commit.
@@ -43,7 +44,10 @@ impl<E: Environment> Engine<E> {
             }
         };
         let signal = Signal { name: request.signal, payload: request.payload, dedup_id: request.dedup_id, start };
-        self.ask(&running, &id, |reply| What::Signal(Box::new(signal), reply)).await
+        match self.request(&running, &id, Request::Signal(Box::new(signal))).await? {
+            Response::Signalled(signalled) => Ok(signalled),
+            _ => Err(odd()),
+        }
     }
 
     /// Nothing is decided or handed over until it is resumed; results and signals are taken. Again: the same.
@@ -51,7 +55,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`, `EXECUTION_FINISHED`.
     pub async fn pause(&self, id: &str) -> Result<ExecutionState> {
-        self.ask(&*self.running()?, &valid_id(id.to_owned())?, What::Pause).await?;
+        self.request(&*self.running()?, &valid_id(id.to_owned())?, Request::Pause).await?;
         self.show(id, None).await
     }
 
@@ -60,7 +64,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn resume(&self, id: &str) -> Result<ExecutionState> {
-        self.ask(&*self.running()?, &valid_id(id.to_owned())?, What::Resume).await?;
+        self.request(&*self.running()?, &valid_id(id.to_owned())?, Request::Resume).await?;
         self.show(id, None).await
     }
 
@@ -78,7 +82,7 @@ impl<E: Environment> Engine<E> {
         let id = valid_id(request.execution_id)?;
         let steps = request.steps.map(|steps| steps.iter().map(|step| Key::from(step.as_str())).collect());
         let output = request.output;
-        self.ask(&*self.running()?, &id, |reply| What::Redrive { steps, action, output, reply }).await?;
+        self.request(&*self.running()?, &id, Request::Redrive { steps, action, output }).await?;
         Ok(id)
     }
 
@@ -91,14 +95,13 @@ impl<E: Environment> Engine<E> {
         let until = Instant::now() + timeout;
         let key: Arc<str> = Arc::from(id);
         loop {
-            let shard = self.read(id).await?;
-            let mut change = shard.context.changes.wait(&key);
-            let value = evaluated(&shard, &key, query).await?;
+            let (shard, _) = self.read(id).await?;
+            let (value, seen) = evaluated(&shard, &key, query).await?;
             if value != Value::Null || Instant::now() >= until {
                 return Ok(answer(id, query, value));
             }
             // At the time-out it is evaluated once more.
-            let _ = tokio::time::timeout_at(until, change.woken()).await;
+            self.happened(&shard, &key, Wanted::Change(seen), until).await?;
         }
     }
 }
@@ -119,14 +122,14 @@ const EVALUATED_MAX: usize = 100;
 
 /// What a query gives as of one commit. Rows are read as the expression asks for them, so what was seen counts only if
 /// the history stands afterwards where it stood before.
-async fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Result<Value> {
+async fn evaluated<E: Environment>(shard: &Shard<E>, id: &Arc<str>, query: &str) -> Result<(Value, Position)> {
     let group = &shard.context.group;
     let position = || group.read(|reader| reader.position(id.as_bytes())).map_err(of_storage);
     for _ in 0..EVALUATED_MAX {
         let before = position()?;
         let value = evaluated_once(shard, id, query);
         if position()? == before {
-            return value;
+            return value.map(|value| (value, before));
         }
         tokio::task::yield_now().await;
     }

@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use orbit_raft::Environment;
 use tokio::time::Instant;
-use workflow::state::RunStatus;
 use workflow::value::Payload;
 
-use super::{Engine, Running, Shard, valid_id, valid_new_id};
+use super::wait::{Wanted, is_over};
+use super::{Engine, Running, Shard, odd, valid_id, valid_new_id};
 use crate::api::{
     ErrorSummary, ExecutionPage, ExecutionState, HistoryPage, ListExecutions, RunSummary, StartExecution, Started,
     Summary, UnitPage,
 };
 use crate::error::{Code, Result};
 use crate::execution::ask::Start;
-use crate::execution::{Removal, What};
-use crate::failure::of_read;
 use crate::read::{self, Page};
+use crate::remote::cluster::Seen;
+use crate::remote::{Request, Response};
 
 impl<E: Environment> Engine<E> {
     /// Starts an execution. With an id it may be repeated.
@@ -32,7 +32,10 @@ impl<E: Environment> Engine<E> {
             None => self.new_id(&running),
         };
         let start = Box::new(Start { request, definition });
-        self.ask(&running, &id, |reply| What::Start(start, reply)).await
+        match self.request(&running, &id, Request::Start(start)).await? {
+            Response::Started(started) => Ok(started),
+            _ => Err(odd()),
+        }
     }
 
     /// An id that sorts by time.
@@ -74,8 +77,8 @@ impl<E: Environment> Engine<E> {
 
     async fn all_groups(&self, running: &Running<E>) -> Result<Vec<orbit_raft::Group<E>>> {
         let groups: Vec<_> = running.shards.iter().map(|shard| shard.context.group.clone()).collect();
-        let reads = groups.iter().map(|group| group.read_index());
-        futures::future::try_join_all(reads).await.map_err(|error| of_read(&error))?;
+        let reads = groups.iter().map(|group| running.cluster.read_index(group, None));
+        futures::future::try_join_all(reads).await?;
         Ok(groups)
     }
 
@@ -84,8 +87,8 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn show(&self, id: &str, run: Option<u32>) -> Result<ExecutionState> {
-        let shard = self.read(id).await?;
-        shown(&shard, id, run)
+        let (shard, seen) = self.read(id).await?;
+        shown(&shard, id, run, seen)
     }
 
     /// A page of units whose keys begin with `prefix`.
@@ -93,7 +96,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn units(&self, id: &str, run: Option<u32>, prefix: &str, cursor: Option<&str>) -> Result<UnitPage> {
-        let shard = self.read(id).await?;
+        let (shard, _) = self.read(id).await?;
         let mut seen = read::load(&shard.context.group, id, run, Some(Page { prefix, after: cursor }))?;
         seen.definition = shard.context.definitions.by_hash(&seen.record.definition_hash)?;
         Ok(read::units(&seen))
@@ -104,7 +107,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn input(&self, id: &str, run: Option<u32>) -> Result<Payload> {
-        let shard = self.read(id).await?;
+        let (shard, _) = self.read(id).await?;
         read::payload_of(&shard.context.group, id, run, |state| state.head.input.clone())
     }
 
@@ -113,7 +116,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn output(&self, id: &str, run: Option<u32>) -> Result<Payload> {
-        let shard = self.read(id).await?;
+        let (shard, _) = self.read(id).await?;
         read::payload_of(&shard.context.group, id, run, |state| state.head.output.clone())
     }
 
@@ -122,7 +125,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn history(&self, id: &str, run: Option<u32>, from: u64, limit: usize) -> Result<HistoryPage> {
-        let shard = self.read(id).await?;
+        let (shard, _) = self.read(id).await?;
         let group = &shard.context.group;
         let run = read::run_number(group, id, run)?;
         read::history(group, id, run, from, limit)
@@ -133,7 +136,7 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// `NOT_FOUND`.
     pub async fn runs(&self, id: &str) -> Result<Vec<RunSummary>> {
-        let shard = self.read(id).await?;
+        let (shard, _) = self.read(id).await?;
         read::runs(&shard.context.group, id)
     }
 
@@ -145,17 +148,12 @@ impl<E: Environment> Engine<E> {
         let until = Instant::now() + timeout;
         let key: Arc<str> = Arc::from(id);
         loop {
-            let shard = self.read(id).await?;
-            let mut waiter = shard.context.waiters.wait(&key);
-            let group = &shard.context.group;
-            // Until then only the head is read.
-            let status = read::load(group, id, None, None)?.state.head.status;
-            let over = !matches!(status, RunStatus::Running | RunStatus::Continued);
-            if over || Instant::now() >= until {
-                return shown(&shard, id, None);
+            let (shard, seen) = self.read(id).await?;
+            if is_over(&shard.context.group, id)? || Instant::now() >= until {
+                return shown(&shard, id, None, seen);
             }
             // At the time-out the state is read once more.
-            let _ = tokio::time::timeout_at(until, waiter.woken()).await;
+            self.happened(&shard, &key, Wanted::End, until).await?;
         }
     }
 
@@ -166,7 +164,7 @@ impl<E: Environment> Engine<E> {
     pub async fn delete(&self, id: &str) -> Result<()> {
         let running = self.running()?;
         let id = valid_id(id.to_owned())?;
-        self.ask(&running, &id, |reply| What::Remove(Removal::Execution, reply)).await?;
+        self.request(&running, &id, Request::Remove).await?;
         Ok(())
     }
 
@@ -177,18 +175,19 @@ impl<E: Environment> Engine<E> {
     pub async fn cancel(&self, id: &str, reason: &str, force: bool) -> Result<ExecutionState> {
         let running = self.running()?;
         let reason = reason.to_owned();
-        self.ask(&running, &valid_id(id.to_owned())?, |reply| What::Cancel { reason, force, reply }).await?;
+        self.request(&running, &valid_id(id.to_owned())?, Request::Cancel { reason, force }).await?;
         self.show(id, None).await
     }
 }
 
-/// The state of a run with what only this node knows of it.
-fn shown<E: Environment>(shard: &Shard<E>, id: &str, run: Option<u32>) -> Result<ExecutionState> {
+/// The state of a run with what only the leader knows of it.
+fn shown<E: Environment>(shard: &Shard<E>, id: &str, run: Option<u32>, of_leader: Seen) -> Result<ExecutionState> {
     let group = &shard.context.group;
     let mut seen = read::load_for_show(group, id, run)?;
     seen.definition = shard.context.definitions.by_hash(&seen.record.definition_hash)?;
     let mut state = read::show(id, &seen, || read::units_total(group, id, seen.run))?;
-    if let Some(message) = shard.context.broken.message(id).filter(|_| !seen.state.is_over()) {
+    let broken = of_leader.broken.or_else(|| shard.context.broken.message(id));
+    if let Some(message) = broken.filter(|_| !seen.state.is_over()) {
         state.internal_error = Some(ErrorSummary { code: Code::Internal.as_str().to_owned(), message });
     }
     Ok(state)

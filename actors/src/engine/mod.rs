@@ -4,13 +4,19 @@
 //! - `shipper`, `keeper`, `batch`: what a leader does for its shard by itself
 //! - here: how it begins and ends, and the way of an ask to its execution
 
+mod answer;
 mod batch;
 mod batches;
 mod commands;
+mod crew;
 mod definitions;
 mod executions;
 mod keeper;
+pub mod membership;
+mod route;
 mod shipper;
+mod steward;
+mod wait;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -19,11 +25,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use orbit_raft::node::StillOpen;
-use orbit_raft::{Environment, Leadership, PeerAddress, RaftNode};
+use orbit_raft::{Environment, Identity, Leadership, NodeId, PeerAddress, RaftNode};
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+
+use answer::Answering;
+pub(crate) use crew::Crew;
 
 use crate::api::ShardHealth;
 use crate::check;
@@ -31,10 +40,11 @@ use crate::definitions::Definitions;
 pub use crate::desk::Connection;
 use crate::desk::{Desk, DeskSettings};
 use crate::error::{Code, Error, Result};
-use crate::execution::{Reply, What};
-use crate::failure::{of_read, of_storage, outcome_unknown};
+use crate::failure::of_storage;
 use crate::found;
-use crate::shard::{Context, ContextLimits, Dice, ShardMsg, shard_of};
+use crate::remote::Cluster;
+use crate::remote::cluster::Seen;
+use crate::shard::{Context, ContextLimits, Dice, shard_of};
 use crate::supervisor::{Shard, Supervisor};
 
 /// How an engine is tuned.
@@ -62,6 +72,8 @@ pub struct Settings {
     pub retention: Duration,
     /// Executions that a batch acts on per second, at most.
     pub batch_rate: u32,
+    /// What the node is called.
+    pub node_name: String,
     /// Where randomness comes from.
     pub dice: Dice,
 }
@@ -80,6 +92,7 @@ impl Default for Settings {
             leader_timeout: Duration::from_secs(5),
             retention: RETENTION,
             batch_rate: 200,
+            node_name: "orbit-1".to_owned(),
             dice: Dice::default(),
         }
     }
@@ -104,11 +117,16 @@ struct Inner<E: Environment> {
     /// Gone once the engine is shut down.
     running: RwLock<Option<Arc<Running<E>>>>,
     settings: Settings,
+    identity: Identity,
     ready: watch::Sender<bool>,
+    /// It goes away, and takes no leaderships.
+    draining: watch::Sender<bool>,
 }
 
 /// Everything that ends with the engine.
 struct Running<E: Environment> {
+    cluster: Cluster<E>,
+    crew: Arc<Crew<E>>,
     desk: Desk,
     definitions: Definitions<E>,
     shards: Vec<Arc<Shard<E>>>,
@@ -147,6 +165,8 @@ impl<E: Environment> Engine<E> {
     /// # Errors
     /// The groups do not open, or there is no cluster.
     pub async fn open(node: RaftNode<E>, settings: Settings, create: Option<PeerAddress>) -> Result<Self> {
+        let identity = *node.identity();
+        let cluster = Cluster::new(node.caller(), node.identity().node, settings.leader_timeout);
         let founded = found::open(&node, &settings, create).await?;
         let desk = Desk::new(DeskSettings {
             heartbeat_interval: settings.heartbeat_interval,
@@ -154,7 +174,8 @@ impl<E: Environment> Engine<E> {
             receipt_timeout: settings.receipt_timeout,
             window_max: WINDOW_MAX,
         });
-        let definitions = Definitions::new(founded.meta);
+        let crew = Crew::new(cluster.clone(), desk.clone(), founded.meta.clone());
+        let definitions = Definitions::new(founded.meta, cluster.clone());
         // The number of shards is a u16.
         let count = founded.shards.len() as u16;
         let shard = |(number, group): (usize, orbit_raft::Group<E>)| {
@@ -164,7 +185,7 @@ impl<E: Environment> Engine<E> {
                 output_bytes_max: settings.output_bytes_max,
                 places: settings.in_flight_max,
             };
-            let context = Context::new(number, group, desk, definitions, settings.dice, limits);
+            let context = Context::new(number, group, desk, definitions, Arc::clone(&crew), settings.dice, limits);
             Arc::new(Shard {
                 context: Arc::new(context),
                 actor: watch::Sender::new(None),
@@ -178,15 +199,25 @@ impl<E: Environment> Engine<E> {
         let (supervisor, _) = spawned.map_err(|error| Error::new(Code::Internal, error.to_string()))?;
         let ticker = tokio::spawn(tick(desk.clone()));
         let ready = watch::Sender::new(false);
-        let readying = tokio::spawn(become_ready(shards.clone(), ready.clone()));
-        let shipper = |number| tokio::spawn(shipper::run(shards.clone(), number));
+        let readying = tokio::spawn(become_ready(shards.clone(), cluster.me, ready.clone()));
         let keeper = |shard: &Arc<Shard<E>>| tokio::spawn(keeper::run(Arc::clone(shard)));
-        let mut helpers: Vec<_> = (0..shards.len()).map(shipper).chain(shards.iter().map(keeper)).collect();
+        let mut helpers: Vec<_> = shards.iter().map(keeper).collect();
         Ok(Self(Arc::new_cyclic(|engine| {
-            helpers.extend(shards.iter().map(|shard| tokio::spawn(batch::run(engine.clone(), Arc::clone(shard)))));
-            let running = Running { desk, definitions, shards, supervisor, ticker, readying, helpers };
+            node.answer_with(Arc::new(Answering(engine.clone())));
+            crew.begin(engine.clone());
+            helpers.push(tokio::spawn(Arc::clone(&crew).tell()));
+            helpers.push(tokio::spawn(Arc::clone(&crew).tell_demand()));
+            let groups = shards.iter().map(|shard| shard.context.group.clone());
+            for group in groups.chain(std::iter::once(definitions.meta().clone())) {
+                helpers.push(tokio::spawn(steward::run(engine.clone(), group)));
+            }
+            for shard in &shards {
+                helpers.push(tokio::spawn(shipper::run(engine.clone(), Arc::clone(shard))));
+                helpers.push(tokio::spawn(batch::run(engine.clone(), Arc::clone(shard))));
+            }
+            let running = Running { cluster, crew, desk, definitions, shards, supervisor, ticker, readying, helpers };
             let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
-            Inner { node, running, settings, ready }
+            Inner { node, running, settings, identity, ready, draining: watch::Sender::new(false) }
         })))
     }
 
@@ -233,6 +264,11 @@ impl<E: Environment> Engine<E> {
     }
 
     // ---- the node
+
+    /// Which node this is, of which cluster.
+    pub fn identity(&self) -> Identity {
+        self.0.identity
+    }
 
     /// Where the shards stand.
     pub fn shards(&self) -> Vec<ShardHealth> {
@@ -329,45 +365,13 @@ impl<E: Environment> Engine<E> {
 
     // ---- the way to an execution
 
-    async fn read(&self, id: &str) -> Result<Arc<Shard<E>>> {
+    /// The shard of an execution, whose replica here has all that was acknowledged before; and what its leader says of
+    /// the execution.
+    async fn read(&self, id: &str) -> Result<(Arc<Shard<E>>, Seen)> {
         let running = self.running()?;
         let shard = running.shard(&valid_id(id.to_owned())?);
-        self.led(&shard).await?;
-        shard.context.group.read_index().await.map_err(|error| of_read(&error))?;
-        Ok(shard)
-    }
-
-    /// Waits until this node leads the shard.
-    async fn led(&self, shard: &Shard<E>) -> Result<()> {
-        let mut leads = shard.leads.subscribe();
-        if *leads.borrow_and_update() {
-            return Ok(());
-        }
-        let waited = tokio::time::timeout(self.0.settings.leader_timeout, leads.wait_for(|leads| *leads)).await;
-        match waited {
-            Ok(Ok(_)) => Ok(()),
-            _ => Err(Error::new(Code::NoLeader, "no node leads the shard right now; repeat the call")),
-        }
-    }
-
-    async fn ask<T>(&self, running: &Running<E>, id: &str, make: impl FnOnce(Reply<T>) -> What) -> Result<T> {
-        let shard = running.shard(id);
-        self.led(&shard).await?;
-        let (reply, answer) = tokio::sync::oneshot::channel();
-        let what = make(reply);
-        let places = Arc::clone(&shard.context.places);
-        let permit = if what.may_be_refused() {
-            let full = |_| Error::new(Code::Overloaded, "too much waits on this shard; repeat the call later");
-            places.try_acquire_owned().map_err(full)?
-        } else {
-            places.acquire_owned().await.map_err(|_| outcome_unknown(id))?
-        };
-        let actor = shard.actor.borrow().clone();
-        let sent = actor.is_some_and(|actor| actor.cast(ShardMsg::ask(Arc::from(id), what, Some(permit))).is_ok());
-        match sent {
-            true => answer.await.unwrap_or_else(|_| Err(outcome_unknown(id))),
-            false => Err(Error::new(Code::NoLeader, "this node is going away; ask another one")),
-        }
+        let seen = running.cluster.read_index(&shard.context.group, Some(id)).await?;
+        Ok((shard, seen))
     }
 }
 
@@ -377,6 +381,11 @@ impl<E: Environment> Running<E> {
         let number = shard_of(id, self.shards.len() as u16);
         Arc::clone(&self.shards[usize::from(number)])
     }
+}
+
+/// Another node answered what was not asked.
+fn odd() -> Error {
+    Error::new(Code::Internal, "another node gave an answer that does not belong to the question")
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -390,10 +399,14 @@ async fn tick(desk: Desk) {
     }
 }
 
-async fn become_ready<E: Environment>(shards: Vec<Arc<Shard<E>>>, ready: watch::Sender<bool>) {
+/// Ready: each shard is led, here or elsewhere.
+async fn become_ready<E: Environment>(shards: Vec<Arc<Shard<E>>>, me: NodeId, ready: watch::Sender<bool>) {
     for shard in shards {
-        if shard.leads.subscribe().wait_for(|leads| *leads).await.is_err() {
-            return;
+        let (mut leads, mut leadership) = (shard.leads.subscribe(), shard.context.group.leadership());
+        let elsewhere = |now: &Leadership| matches!(now, Leadership::Follower { leader: Some(node) } if *node != me);
+        tokio::select! {
+            led = leads.wait_for(|leads| *leads) => if led.is_err() { return },
+            led = leadership.wait_for(elsewhere) => if led.is_err() { return },
         }
     }
     ready.send_replace(true);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -10,28 +10,25 @@ use futures::stream::FuturesUnordered;
 use orbit_proto::engine::Message;
 use orbit_raft::{Environment, Part, Write};
 
-use super::Shard;
+use super::{Engine, Inner, Shard};
 use crate::error::{Code, Error, Result};
-use crate::execution::What;
 use crate::failure::of_storage;
 use crate::post::Batch;
-use crate::shard::{ShardMsg, shard_of};
+use crate::remote::Request;
 use crate::table::{self, Number};
 
 /// Most messages that go in one.
 const MESSAGES_MAX: usize = 64;
 /// … or about this many bytes.
 const BYTES_MAX: usize = 1 << 20;
-/// Messages wait for a shard that is not led yet for so long.
-const LEADER: Duration = Duration::from_secs(5);
 /// What did not arrive is sent again after this.
 const AGAIN: Duration = Duration::from_millis(200);
 /// What applying does not look at: it tells a reader of a log whose part it is.
 const PART_ARRIVED: u32 = 4;
 
 /// Ships for ever; dropped with the node.
-pub(super) async fn run<E: Environment>(shards: Vec<Arc<Shard<E>>>, number: usize) {
-    let shipper = Shipper { source: Arc::clone(&shards[number]), shards };
+pub(super) async fn run<E: Environment>(engine: Weak<Inner<E>>, source: Arc<Shard<E>>) {
+    let shipper = Shipper { source, engine };
     let mut leads = shipper.source.leads.subscribe();
     // Ends when the shard is gone.
     while leads.wait_for(|leads| *leads).await.is_ok() {
@@ -45,7 +42,7 @@ pub(super) async fn run<E: Environment>(shards: Vec<Arc<Shard<E>>>, number: usiz
 
 struct Shipper<E: Environment> {
     source: Arc<Shard<E>>,
-    shards: Vec<Arc<Shard<E>>>,
+    engine: Weak<Inner<E>>,
 }
 
 /// Messages under way: for one execution, as they lie in the outbox.
@@ -158,21 +155,15 @@ impl<E: Environment> Shipper<E> {
     }
 
     async fn hand(&self, to: &Arc<str>, batch: Batch) -> Result<()> {
-        let gone = || Error::new(Code::NoLeader, "the shard is not led here");
-        // At most as many shards as a u16 holds.
-        let target = &self.shards[usize::from(shard_of(to, self.shards.len() as u16))];
-        // After a start some shards lead before others.
-        if tokio::time::timeout(LEADER, target.leads.subscribe().wait_for(|leads| *leads)).await.is_err() {
-            return Err(gone());
+        let gone = || Error::new(Code::NoLeader, "this node is going away");
+        let engine = Engine(self.engine.upgrade().ok_or_else(gone)?);
+        let running = engine.running()?;
+        if *running.shard(to).leads.borrow() {
+            // Another node looks when it is asked.
+            let bodies = batch.messages.iter().filter_map(|(_, message)| message.body.as_ref());
+            engine.know_children(&running, bodies).await?;
         }
-        let actor = target.actor.borrow().clone();
-        let (reply, answer) = tokio::sync::oneshot::channel();
-        let what = What::Messages(Box::new(batch), reply);
-        let sent = actor.is_some_and(|actor| actor.cast(ShardMsg::ask(Arc::clone(to), what, None)).is_ok());
-        if !sent {
-            return Err(gone());
-        }
-        answer.await.map_err(|_| gone())?
+        engine.request(&running, to, Request::Messages(Box::new(batch))).await.map(drop)
     }
 }
 

@@ -13,6 +13,7 @@ use super::timers::Timers;
 use super::waiters::Waiters;
 use crate::definitions::Definitions;
 use crate::desk::{Desk, ShardId};
+use crate::engine::Crew;
 use crate::post::Waiting;
 
 /// What a shard and its executions share.
@@ -24,6 +25,8 @@ pub(crate) struct Context<E: Environment> {
     pub(crate) group: Group<E>,
     pub(crate) desk: Desk,
     pub(crate) definitions: Definitions<E>,
+    /// The workers of all nodes.
+    pub(crate) crew: Arc<Crew<E>>,
     pub(crate) timers: Timers,
     pub(crate) silence: Silence,
     /// Who waits for an end.
@@ -71,6 +74,7 @@ impl<E: Environment> Context<E> {
         group: Group<E>,
         desk: Desk,
         definitions: Definitions<E>,
+        crew: Arc<Crew<E>>,
         dice: Dice,
         limits: ContextLimits,
     ) -> Self {
@@ -81,6 +85,7 @@ impl<E: Environment> Context<E> {
             group,
             desk,
             definitions,
+            crew,
             timers: Timers::default(),
             silence: Silence::default(),
             waiters: Waiters::default(),

@@ -32,6 +32,8 @@ use alive::Alive;
 
 /// How often executions that rest are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long a new leader waits for definitions that it may lack.
+const CURRENT_WAIT: Duration = Duration::from_millis(300);
 /// How many asks may wait for one execution; beyond, what may be refused is.
 const WAITING_MAX: u64 = 1_000;
 
@@ -118,11 +120,14 @@ impl<E: Environment> Actor for ShardActor<E> {
         birth: ShardBirth<E>,
     ) -> Result<ShardState<E>, ActorProcessingErr> {
         let ShardBirth { context, leads, alive_max, alive_bytes_max } = birth;
-        let mut leadership = context.group.leadership();
+        let (mut leadership, prepared) = (context.group.leadership(), Arc::clone(&context));
         let shard = myself.clone();
         let watcher = tokio::spawn(async move {
             loop {
                 let now = *leadership.borrow_and_update();
+                if matches!(now, Leadership::Leader { .. }) {
+                    prepare(&prepared).await;
+                }
                 if shard.cast(ShardMsg::Leadership(now)).is_err() || leadership.changed().await.is_err() {
                     return;
                 }
@@ -165,6 +170,16 @@ impl<E: Environment> Actor for ShardActor<E> {
             state.failed(&actor.get_id(), &error.to_string());
         }
         Ok(())
+    }
+}
+
+/// What a new leader hears of other nodes before it decides: definitions that were registered there, and what the
+/// sessions that are connected there hold. A node that does not answer holds nobody up.
+async fn prepare<E: Environment>(context: &Context<E>) {
+    let current = tokio::time::timeout(CURRENT_WAIT, context.definitions.be_current());
+    let (current, ()) = tokio::join!(current, context.crew.gather());
+    if !matches!(current, Ok(Ok(()))) {
+        tracing::debug!(shard = context.shard, "this node may not know all definitions yet");
     }
 }
 

@@ -14,6 +14,8 @@ use uuid::Uuid;
 use workflow::document::Format;
 use workflow::value::Payload;
 
+pub mod nodes;
+
 pub type Node = Engine<Production>;
 
 /// Settings with short times, so that what must time out does so soon.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use orbit_raft::StillOpen;
 use orbit_raft::disk::end_process;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::io::Stdin;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Error;
+use super::nodes::Nodes;
 use super::print::Output;
 use crate::config::{self, Config, Flags};
 use crate::server::{Exposure, Server, log};
@@ -21,13 +23,29 @@ pub(crate) struct Dev {
     /// Listen also where others reach the node. Whoever does may do anything.
     #[arg(long)]
     insecure_listen: bool,
+    /// Run a cluster of so many nodes, each a process of its own, at ports 10 apart; one that ends is started again.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=9))]
+    nodes: u16,
     #[command(flatten)]
     flags: Flags,
 }
 
 impl Dev {
     pub(crate) fn run(&self, output: &mut Output) -> Vec<Error> {
-        self.serve(output).err().into_iter().collect()
+        let ended = match self.nodes {
+            1 => self.serve(output),
+            count => self.serve_many(count, output),
+        };
+        ended.err().into_iter().collect()
+    }
+
+    fn serve_many(&self, count: u16, output: &mut Output) -> Result<(), Error> {
+        let environment = environment();
+        let mut config = Config::load(self.config.as_deref(), &environment, &self.flags)?;
+        config.http_task_enabled.get_or_insert(true);
+        prepare(&config, &environment);
+        let nodes = Nodes::new(&config, self.config.as_deref(), &self.flags, self.insecure_listen, count)?;
+        on_a_runtime(nodes.run(output))
     }
 
     fn serve(&self, output: &mut Output) -> Result<(), Error> {
@@ -35,47 +53,88 @@ impl Dev {
         let mut config = Config::load(self.config.as_deref(), &environment, &self.flags)?;
         // Whoever deploys here is whoever runs it.
         config.http_task_enabled.get_or_insert(true);
-        log::start(&config);
-        for (name, meant) in config::doubtful(&environment) {
-            tracing::warn!(name, meant, "there is no such variable; did you mean the other?");
-        }
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
-        let ended = runtime.block_on(self.until_stopped(&config, output));
-        // Nothing of the node is left; what still waits, waits for nothing.
-        runtime.shutdown_background();
-        ended
+        prepare(&config, &environment);
+        let exposure = if self.insecure_listen { Exposure::Anywhere } else { Exposure::Loopback };
+        on_a_runtime(async {
+            let mut signals = Signals::listen(false)?;
+            let server = tokio::select! {
+                started = Server::start_alone(&config, exposure) => started?,
+                () = signals.stop() => return Ok(()),
+            };
+            until_stopped(server, &mut signals, |server| greet(&config, server, output)).await
+        })
+    }
+}
+
+/// The log, and what in the environment looks like a slip.
+pub(super) fn prepare(config: &Config, environment: &BTreeMap<String, String>) {
+    log::start(config);
+    for (name, meant) in config::doubtful(environment) {
+        tracing::warn!(name, meant, "there is no such variable; did you mean the other?");
+    }
+}
+
+/// Runs a node to its end.
+pub(super) fn on_a_runtime(node: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Runtime)?;
+    let ended = runtime.block_on(node);
+    // Nothing of the node is left; what still waits, waits for nothing.
+    runtime.shutdown_background();
+    ended
+}
+
+/// What tells a node to stop.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// Standard input, if its end is such a word.
+    input: Option<Stdin>,
+}
+
+impl Signals {
+    pub(super) fn listen(until_stdin_ends: bool) -> Result<Self, Error> {
+        let listen = |kind| signal(kind).map_err(Error::Runtime);
+        let input = until_stdin_ends.then(tokio::io::stdin);
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())?, input })
     }
 
-    async fn until_stopped(&self, config: &Config, output: &mut Output) -> Result<(), Error> {
-        let exposure = if self.insecure_listen { Exposure::Anywhere } else { Exposure::Loopback };
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Runtime)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(Error::Runtime)?;
-        let mut stop = async || {
-            tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
+    /// Returns when somebody wants it to stop.
+    pub(super) async fn stop(&mut self) {
+        let ends = async {
+            match &mut self.input {
+                // Whatever comes is not for a node.
+                Some(input) => drop(tokio::io::copy(input, &mut tokio::io::sink()).await),
+                None => std::future::pending().await,
+            }
         };
-        let server = tokio::select! {
-            started = Server::start_alone(config, exposure) => started?,
-            () = stop() => return Ok(()),
-        };
-        let told_to_stop = tokio::select! {
-            () = server.ready() => false,
-            () = stop() => true,
-        };
-        if !told_to_stop {
-            greet(config, &server, output);
-            stop().await;
-        }
-        tracing::info!("stopping; once more stops at once");
-        tokio::select! {
-            closed = server.stop() => match closed {
-                Ok(()) => Ok(()),
-                // An ordinary end could become an abort. All that was acknowledged is on disk.
-                Err(StillOpen) => end_process(0, || tracing::warn!("the data was not closed in time; nothing is lost")),
-            },
-            () = stop() => end_process(i32::from(super::End::Failed as u8), || {
-                tracing::warn!("stopped at once; what was acknowledged is on disk");
-            }),
-        }
+        tokio::select! { _ = self.interrupt.recv() => {} _ = self.terminate.recv() => {} () = ends => {} }
+    }
+}
+
+/// Serves until somebody wants the node to stop; `greet` once it takes requests.
+pub(super) async fn until_stopped(
+    server: Server,
+    signals: &mut Signals,
+    greet: impl FnOnce(&Server),
+) -> Result<(), Error> {
+    let told_to_stop = tokio::select! {
+        () = server.ready() => false,
+        () = signals.stop() => true,
+    };
+    if !told_to_stop {
+        greet(&server);
+        tokio::select! { () = signals.stop() => {} () = server.told_to_drain() => {} }
+    }
+    tracing::info!("stopping; once more stops at once");
+    tokio::select! {
+        closed = server.stop() => match closed {
+            Ok(()) => Ok(()),
+            // An ordinary end could become an abort. All that was acknowledged is on disk.
+            Err(StillOpen) => end_process(0, || tracing::warn!("the data was not closed in time; nothing is lost")),
+        },
+        () = signals.stop() => end_process(i32::from(super::End::Failed as u8), || {
+            tracing::warn!("stopped at once; what was acknowledged is on disk");
+        }),
     }
 }
 
@@ -92,7 +151,7 @@ fn greet(config: &Config, server: &Server, output: &mut Output) {
         whoever reaches it: there is no credential");
 }
 
-fn environment() -> BTreeMap<String, String> {
+pub(super) fn environment() -> BTreeMap<String, String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };

@@ -36,6 +36,7 @@ mod batch;
 mod bench;
 mod cancel;
 mod check;
+mod cluster;
 mod completion;
 mod delete;
 mod deploy;
@@ -48,14 +49,17 @@ mod junit;
 mod list;
 mod many;
 mod near;
+mod nodes;
 mod order;
 mod pause;
 mod print;
+mod probe;
 mod proto;
 mod query;
 mod redrive;
 mod remote;
 mod replay;
+mod server;
 mod show;
 mod signal;
 mod source;
@@ -85,6 +89,13 @@ struct Arguments {
 enum Command {
     Check(check::Check),
     Dev(dev::Dev),
+    Server(server::Server),
+    Init(cluster::Init),
+    Join(cluster::Join),
+    Leave(cluster::Leave),
+    Drain(cluster::Drain),
+    Cluster(cluster::Cluster),
+    Probe(probe::Probe),
     Test(test::Test),
     Deploy(deploy::Deploy),
     Workflows(workflows::Workflows),
@@ -115,6 +126,13 @@ impl Command {
         match self {
             Self::Check(check) => check.run(output),
             Self::Dev(dev) => dev.run(output),
+            Self::Server(server) => server.run(output),
+            Self::Init(init) => init.run(output),
+            Self::Join(join) => join.run(output),
+            Self::Leave(leave) => leave.run(output),
+            Self::Drain(drain) => drain.run(output),
+            Self::Cluster(cluster) => cluster.run(output),
+            Self::Probe(probe) => probe.run(output),
             Self::Test(test) => test.run(output),
             Self::Deploy(deploy) => deploy.run(output),
             Self::Workflows(workflows) => workflows.run(output),
@@ -215,6 +233,8 @@ enum Error {
     Config(#[from] crate::config::Error),
     #[error(transparent)]
     Server(#[from] crate::server::Error),
+    #[error("NOT_READY: the node says: {0}")]
+    NotWell(String),
     #[error("RUNTIME: the process gets no threads or signals: {0}; check the limits it runs under")]
     Runtime(std::io::Error),
 }

@@ -26,6 +26,13 @@ pub(crate) enum Error {
     Address { address: String, why: String },
 }
 
+impl Error {
+    /// Nobody answers there.
+    pub(crate) fn unreachable(address: &str, why: &reqwest::Error) -> Self {
+        Self::Unreachable { address: address.to_owned(), why: why.to_string() }
+    }
+}
+
 /// How to find out.
 fn ask(execution_id: Option<&str>) -> String {
     match execution_id {

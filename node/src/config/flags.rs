@@ -18,6 +18,12 @@ impl Flags {
         self.0.get(key.name).map(String::as_str)
     }
 
+    /// Everything that was said, as arguments of a command.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = String> {
+        let keys = KEYS.iter().filter_map(|key| Some((key.flag(), self.get(key)?)));
+        keys.map(|(flag, text)| format!("--{flag}={text}"))
+    }
+
     /// Says something of a key.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {

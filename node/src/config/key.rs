@@ -114,6 +114,13 @@ pub const KEYS: &[Key] = &[
         set: |config, text| address(text).map(|address| config.peer_listen = address),
     },
     Key {
+        name: "peer.advertise",
+        kind: Kind::Text,
+        default: "",
+        help: "host:port at which other nodes reach this one; when nothing is said, where it listens for them",
+        set: |config, text| advertised(text).map(|address| config.peer_advertise = address),
+    },
+    Key {
         name: "health.listen",
         kind: Kind::Text,
         default: "127.0.0.1:7403",
@@ -133,6 +140,14 @@ pub const KEYS: &[Key] = &[
         default: "orbit",
         help: "What the cluster is called, for people",
         set: |config, text| name(text).map(|name| config.cluster_name = name),
+    },
+    Key {
+        name: "cluster.seeds",
+        kind: Kind::List,
+        default: "",
+        help: "host:port of other nodes, as they advertise them: a node without data joins the cluster that one of \
+               them belongs to",
+        set: |config, text| addresses(text).map(|seeds| config.seeds = seeds),
     },
     Key {
         name: "cluster.shards",
@@ -252,6 +267,22 @@ fn log_level(text: &str) -> Result<String, String> {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| format!("{text:?} is no address; write address:port, for example 127.0.0.1:7400"))
+}
+
+/// A name or address with a port; nothing is none.
+fn advertised(text: &str) -> Result<Option<String>, String> {
+    if text.is_empty() { Ok(None) } else { host_and_port(text).map(Some) }
+}
+
+fn addresses(text: &str) -> Result<Vec<String>, String> {
+    text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(host_and_port).collect()
+}
+
+fn host_and_port(text: &str) -> Result<String, String> {
+    let wrong = || format!("{text:?} is no host:port; write for example orbit-1.internal:7402");
+    let uri: axum::http::uri::Authority = text.parse().map_err(|_| wrong())?;
+    let named = uri.port_u16().is_some_and(|port| port > 0) && !uri.host().is_empty() && !text.contains('@');
+    if named { Ok(text.to_owned()) } else { Err(wrong()) }
 }
 
 /// Names for people: short and printable.

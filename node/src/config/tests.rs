@@ -36,6 +36,7 @@ fn every_key_can_be_set_in_all_three_places() {
         let value = match (key.kind, key.default) {
             (Kind::Text, text) => format!("{text:?}"),
             (Kind::Number, number) => number.to_owned(),
+            (Kind::List, _) if key.name == "cluster.seeds" => "[\"a.example:1\"]".to_owned(),
             (Kind::List, _) => "[\"a.example\"]".to_owned(),
             (Kind::Switch, _) => "true".to_owned(),
         };
@@ -49,8 +50,12 @@ fn every_key_can_be_set_in_all_three_places() {
         }
         let command = <Flags as clap::Args>::augment_args(clap::Command::new("orbit"));
         let flag = format!("--{}", key.flag());
-        let matches =
-            command.try_get_matches_from(["orbit", &flag, if key.kind == Kind::List { "a" } else { key.default }]);
+        let text = match key.kind {
+            Kind::List if key.name == "cluster.seeds" => "a.example:1",
+            Kind::List => "a",
+            _ => key.default,
+        };
+        let matches = command.try_get_matches_from(["orbit", &flag, text]);
         let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches.unwrap()).unwrap();
         assert!(flags.get(key).is_some());
     }

@@ -1,7 +1,8 @@
 //! The audit log: who changed what, as lines of the node's log with the target `orbit::audit`.
 //!
 //! Written are the calls of operators that cannot be taken back, or that reach many executions: a cancel with force, a
-//! delete, the start and the stop of a batch. A line is written once the outcome is known, also of what failed.
+//! delete, the start and the stop of a batch, the removal and the drain of a node. A line is written once the outcome
+//! is known, also of what failed.
 
 use orbit_actors::api::BatchAction;
 use orbit_actors::error::Result;
@@ -19,6 +20,10 @@ pub(super) enum Deed {
     StartBatch(&'static str),
     /// It was stopped.
     StopBatch,
+    /// A node was removed from the cluster.
+    Leave,
+    /// A node was told to go away.
+    Drain,
 }
 
 /// The word for what a batch does to each execution.
@@ -48,6 +53,8 @@ pub(super) fn record<T>(caller: Caller, deed: Deed, id: &str, result: &Result<T>
         Deed::StartBatch(of_each) => {
             tracing::info!(target: "orbit::audit", action = "batch-start", of_each, batch_id = id, %caller, outcome);
         }
+        Deed::Leave => tracing::info!(target: "orbit::audit", action = "leave", node = id, %caller, outcome),
+        Deed::Drain => tracing::info!(target: "orbit::audit", action = "drain", node = id, %caller, outcome),
         Deed::StopBatch => {
             tracing::info!(target: "orbit::audit", action = "batch-stop", batch_id = id, %caller, outcome);
         }

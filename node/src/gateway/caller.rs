@@ -44,6 +44,8 @@ pub enum Action {
     Work,
     /// Looking at the node.
     Inspect,
+    /// Changing the nodes of the cluster.
+    Administer,
 }
 
 /// Whether a caller may do this: the one place where that is decided.

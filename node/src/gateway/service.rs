@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_actors::api::{
-    Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, QueryAnswer, Redrive, Register,
-    Registered, RegisteredWorkflow, ResultAnswer, RunSummary, SendSignal, ShardHealth, Signalled, StartExecution,
-    Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
+    Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, NodeSummary, QueryAnswer,
+    Redrive, Register, Registered, RegisteredWorkflow, ResultAnswer, RunSummary, SendSignal, ShardHealth, Signalled,
+    StartExecution, Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
 };
 use orbit_actors::engine::{Connection, Engine};
 use orbit_actors::error::{Code, Error, Result};
-use orbit_raft::Environment;
+use orbit_raft::{Environment, Identity};
 use serde::Serialize;
 use tokio::sync::watch;
 use workflow::document::Format;
@@ -62,6 +62,8 @@ pub struct Parts<E: Environment> {
     pub node: String,
     /// How far it is.
     pub standing: watch::Receiver<Standing>,
+    /// Set to tell the node to go away.
+    pub drain: watch::Sender<bool>,
     /// What is counted.
     pub counters: Arc<Counters>,
 }
@@ -97,6 +99,14 @@ pub struct Health {
     pub long_histories: u64,
     pub node: String,
     pub shards: Vec<ShardHealth>,
+}
+
+/// The nodes of a cluster.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)] // as in docs/api.md
+pub struct ClusterState {
+    pub cluster: uuid::Uuid,
+    pub nodes: Vec<NodeSummary>,
 }
 
 impl Health {
@@ -434,6 +444,30 @@ impl<E: Environment> Service<E> {
             Err(Error { code: Code::UnknownSession, .. }) => Ok(()),
             answer => answer,
         }
+    }
+
+    pub async fn cluster(&self, caller: Caller) -> Result<ClusterState> {
+        authorize(caller, Action::Inspect)?;
+        Ok(ClusterState { cluster: self.engine().identity().cluster, nodes: self.engine().nodes().await? })
+    }
+
+    pub fn identity(&self, caller: Caller) -> Result<Identity> {
+        authorize(caller, Action::Inspect)?;
+        Ok(self.engine().identity())
+    }
+
+    pub async fn leave(&self, caller: Caller, node: u64, lost: bool) -> Result<()> {
+        authorize(caller, Action::Administer)?;
+        let left = self.engine().leave(node, lost).await;
+        audit::record(caller, Deed::Leave, &node.to_string(), &left);
+        left
+    }
+
+    pub fn drain(&self, caller: Caller) -> Result<()> {
+        authorize(caller, Action::Administer)?;
+        audit::record(caller, Deed::Drain, &self.0.node, &Ok(()));
+        self.0.drain.send_replace(true);
+        Ok(())
     }
 
     pub async fn workers(&self, caller: Caller) -> Result<Vec<WorkerSummary>> {

@@ -22,7 +22,7 @@ fn row(code: Code) -> (StatusCode, Grpc) {
         Code::NotFound | Code::WorkflowNotFound | Code::UnknownSession | Code::UnknownSignal | Code::UnknownQuery => {
             (StatusCode::NOT_FOUND, Grpc::NotFound)
         }
-        Code::DefinitionConflict | Code::ExecutionExists | Code::DedupConflict => {
+        Code::DefinitionConflict | Code::ExecutionExists | Code::ClusterExists | Code::DedupConflict => {
             (StatusCode::CONFLICT, Grpc::AlreadyExists)
         }
         Code::ExecutionFinished | Code::ExecutionRunning | Code::NotRedrivable => {

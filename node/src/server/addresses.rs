@@ -35,13 +35,14 @@ pub(super) struct Listeners {
 const FILE: &str = "addresses.json";
 
 /// Refuses addresses that others reach.
-pub(super) fn check(config: &Config, exposure: Exposure) -> Result<(), Error> {
+///
+/// `peers`: who may reach the port for other nodes. Whoever does is taken for one: nothing lets a node be known by yet.
+pub(super) fn check(config: &Config, exposure: Exposure, peers: Exposure) -> Result<(), Error> {
     let reached = [
         ("http", config.http_listen, exposure),
         ("grpc", config.grpc_listen, exposure),
         ("health", config.health_listen, exposure),
-        // Whoever reaches it is taken for a node: there is nothing that lets a node be known by.
-        ("peer", config.peer_listen, Exposure::Loopback),
+        ("peer", config.peer_listen, peers),
     ];
     for (key, address, exposure) in reached {
         if address.ip().to_canonical().is_loopback() {

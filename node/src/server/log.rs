@@ -17,10 +17,10 @@ pub fn start(config: &Config) {
     drop(started);
 }
 
-/// What is let through. The consensus library tells every election of every shard as news: it is heard from warnings
-/// on, unless it is named.
+/// What is let through. The consensus library tells every election of every shard as news, and every heartbeat that a
+/// node which is away has missed as a warning: it is heard from errors on, unless it is named.
 fn filter(level: &str) -> EnvFilter {
-    let level = if level.contains("openraft") { level.to_owned() } else { format!("{level},openraft=warn") };
+    let level = if level.contains("openraft") { level.to_owned() } else { format!("{level},openraft=error") };
     // Checked when the configuration was read.
     level.parse().unwrap_or_else(|_| EnvFilter::new("info"))
 }

@@ -6,17 +6,17 @@
 //! ```
 //!
 //! - [`addresses`]: where it listens, and the file that says so;
-//! - `serve`: connections;
+//! - `open` and `serve`: listeners and connections;
+//! - `newcomer`: a node without data;
 //! - `health`: the port for probes;
 //! - [`log`]: the log.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
 use orbit_actors::engine::{self, Engine};
 use orbit_raft::clock::SystemClock;
 use orbit_raft::disk::FatalHook;
@@ -24,18 +24,22 @@ use orbit_raft::network::{GrpcPeerService, GrpcTransport};
 use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, StillOpen, Storage};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use uuid::Uuid;
 
 pub mod addresses;
 mod health;
 pub mod log;
+mod newcomer;
+mod open;
 mod serve;
 
 pub use addresses::Addresses;
 use addresses::Listeners;
-use serve::{Speaks, serve};
+use newcomer::{Newcomer, Settled};
+use open::Open;
+
+pub(crate) use newcomer::founded;
 
 use crate::builtin::{self, Worker};
 use crate::config::Config;
@@ -45,6 +49,8 @@ use crate::gateway::{self, Service, Standing, grpc, http, service};
 
 /// How long the engine may take to finish what it has.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(20);
+/// How long others may take to take leaderships over.
+const GIVE_AWAY_TIME_MAX: Duration = Duration::from_secs(5);
 /// The number of the node in a cluster that it makes itself.
 const FIRST_NODE: NodeId = NodeId(1);
 
@@ -75,7 +81,8 @@ pub enum Error {
     /// An address is one that others reach.
     #[error(
         "NOT_LOOPBACK: {key}.listen is {address}, which others reach, and there is nothing they would have to show; \
-         listen on 127.0.0.1{}", if *.key == "peer" { "" } else { ", or say --insecure-listen if that is meant" }
+         listen on 127.0.0.1{}", if *.key == "peer" { ", or run `orbit server --insecure-listen` if a cluster is meant" }
+            else { ", or say --insecure-listen if that is meant" }
     )]
     NotLoopback {
         /// The first part of the key.
@@ -106,26 +113,6 @@ pub enum Error {
     },
 }
 
-/// A listener that is served.
-struct Served {
-    stop: CancellationToken,
-    served: JoinHandle<()>,
-}
-
-impl Served {
-    fn start(listener: tokio::net::TcpListener, router: axum::Router, speaks: Speaks, config: &Config) -> Self {
-        let stop = CancellationToken::new();
-        let served = tokio::spawn(serve(listener, router, speaks, config.connections_max, stop.clone()));
-        Self { stop, served }
-    }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        // It ends by itself; one that panicked has ended as well.
-        let _ = self.served.await;
-    }
-}
-
 /// A node that runs.
 pub struct Server {
     /// Where it listens.
@@ -134,11 +121,11 @@ pub struct Server {
     engine: Engine<Production>,
     built_in: Worker,
     standing: watch::Sender<Standing>,
+    /// Somebody has told the node to go away.
+    drain: watch::Sender<bool>,
     serving: grpc::Serving,
     telling: JoinHandle<()>,
-    open: Vec<Served>,
-    peers: Served,
-    health: Served,
+    open: Open,
 }
 
 impl std::fmt::Debug for Server {
@@ -153,7 +140,8 @@ impl Server {
     /// # Errors
     /// It does not start; nothing of what was there has been changed.
     pub async fn start_alone(config: &Config, exposure: Exposure) -> Result<Self, Error> {
-        addresses::check(config, exposure)?;
+        // A node that is alone has no others.
+        addresses::check(config, exposure, Exposure::Loopback)?;
         let new = || Identity { cluster: Uuid::now_v7(), node: FIRST_NODE, incarnation: Uuid::now_v7() };
         // A node that cannot listen leaves no new data behind. Where there is some, another node may run on it: its
         // file of addresses stays until the data is ours.
@@ -164,11 +152,57 @@ impl Server {
             None => Listeners::bind(config).await?,
         };
         listeners.announce(config)?;
-        let incarnation = storage.identity.incarnation;
-        let later = Arc::new(OnceLock::new());
-        let health = Served::start(listeners.health, health::router(Arc::clone(&later)), Speaks::Http, config);
+        let open = Open::of(listeners, config);
+        Self::start_on(config, storage, open, true).await
+    }
+
+    /// Starts a node of a cluster. One without data waits until it makes a cluster or finds one to join; none if it is
+    /// told to stop meanwhile.
+    ///
+    /// # Errors
+    /// It does not start; nothing of what was there has been changed.
+    pub async fn start_member(
+        config: &Config,
+        exposure: Exposure,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Option<Self>, Error> {
+        addresses::check(config, exposure, exposure)?;
+        match Storage::open(&config.data_dir, None) {
+            Ok(storage) => {
+                let listeners = Listeners::bind(config).await?;
+                listeners.announce(config)?;
+                let open = Open::of(listeners, config);
+                return Self::start_on(config, storage, open, false).await.map(Some);
+            }
+            Err(orbit_raft::identity::Error::Missing { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let listeners = Listeners::bind(config).await?;
+        let address = PeerAddress(advertised(config, &listeners.addresses));
+        let file = |source| Error::File { path: config.data_dir.clone(), source };
+        let mut newcomer = Newcomer::new(config, address).map_err(file)?;
+        listeners.announce(config)?;
+        let open = Open::of(listeners, config);
+        open.peer_switch.set(newcomer.peer_router());
+        open.http_switch.set(newcomer.http_router());
+        let Some(settled) = newcomer.settle(stop).await else {
+            open.stop().await;
+            return Ok(None);
+        };
+        let (identity, founds) = match settled {
+            Settled::Founds(identity) => (identity, true),
+            Settled::Joins(identity) => (identity, false),
+        };
+        let storage = Storage::create(&config.data_dir, identity)?;
+        let server = Self::start_on(config, storage, open, founds).await?;
+        newcomer.stands(identity);
+        Ok(Some(server))
+    }
+
+    async fn start_on(config: &Config, storage: Storage, open: Open, founds: bool) -> Result<Self, Error> {
+        let identity = storage.identity;
         let node = RaftNode::<Production>::start(Parts {
-            identity: storage.identity,
+            identity,
             settings: orbit_raft::phase::tuned(orbit_raft::Settings::default()),
             log: storage.log,
             state: storage.state,
@@ -178,35 +212,39 @@ impl Server {
         })
         .await?;
         let peer_service = GrpcPeerService::service(node.peer_server());
-        let router = Routes::new(peer_service).prepare().into_axum_router();
-        let peers = Served::start(listeners.peer, router, Speaks::Peer, config);
-        let engine =
-            Engine::open(node, settings(config), Some(PeerAddress(listeners.addresses.peer.to_string()))).await?;
-        let built_in = Worker::start(engine.clone(), incarnation, http_task(config))?;
+        open.peer_switch.set(Routes::new(peer_service).prepare().into_axum_router());
+        let create = founds.then(|| PeerAddress(advertised(config, &open.addresses)));
+        let engine = Engine::open(node, settings(config), create).await?;
+        let built_in = Worker::start(engine.clone(), identity.incarnation, http_task(config))?;
         let (standing, heard) = watch::channel(Standing::Started);
         let limits = service::Limits {
             payload_bytes_max: config.payload_bytes_max,
             request_bytes_max: config.request_bytes_max,
         };
+        let drain = watch::Sender::new(false);
         let service = Service::new(service::Parts {
             engine: engine.clone(),
             limits,
             node: config.node_name.clone(),
             standing: heard,
+            drain: drain.clone(),
             counters: Arc::new(Counters::default()),
         });
         let names = names(config);
         let (grpc_router, serving) = grpc::router(service.clone(), names.clone())?;
-        let http_router = http::router(service.clone(), names);
-        let open = vec![
-            Served::start(listeners.http, http_router, Speaks::Http, config),
-            Served::start(listeners.grpc, grpc_router, Speaks::Grpc, config),
-        ];
+        open.http_switch.set(http::router(service.clone(), names));
+        open.grpc_switch.set(grpc_router);
         let telling = tokio::spawn(tell(engine.ready(), serving.clone()));
         // Set once: this is the only place.
-        let _ = later.set(service.clone());
-        let addresses = listeners.addresses;
-        Ok(Self { addresses, service, engine, built_in, standing, serving, telling, open, peers, health })
+        let _ = open.later.set(service.clone());
+        let addresses = open.addresses;
+        Ok(Self { addresses, service, engine, built_in, standing, drain, serving, telling, open })
+    }
+
+    /// Returns once somebody has told the node to drain: it is to be stopped then.
+    pub async fn told_to_drain(&self) {
+        // Its sender lives as long as the server.
+        let _ = self.drain.subscribe().wait_for(|drain| *drain).await;
     }
 
     /// Returns once every shard may decide. Requests before wait for it.
@@ -243,20 +281,28 @@ impl Server {
     /// The data was not closed in time; what was acknowledged is on disk all the same. End the process by
     /// [`orbit_raft::disk::end_process`].
     pub async fn stop(self) -> Result<(), StillOpen> {
-        let Self { service, engine, built_in, standing, serving, telling, open, peers, health, .. } = self;
+        let Self { service, engine, built_in, standing, serving, telling, open, .. } = self;
         standing.send_replace(Standing::Draining);
         telling.abort();
         serving.set(false).await;
+        // Others lead before anything is cut off here; alone there is nobody to take over.
+        engine.give_leaderships_away(GIVE_AWAY_TIME_MAX).await;
         engine.drain();
-        tokio::join!(join_all(open.into_iter().map(Served::stop)), built_in.stop());
+        let Open { http, grpc, peer, health, .. } = open;
+        tokio::join!(http.stop(), grpc.stop(), built_in.stop());
         let ended = tokio::time::timeout(FINISH_TIME_MAX, engine.shutdown()).await;
-        tokio::join!(peers.stop(), health.stop());
+        tokio::join!(peer.stop(), health.stop());
         drop((service, engine));
         match ended {
             Ok(closed) => closed,
             Err(_) => Err(StillOpen),
         }
     }
+}
+
+/// Where other nodes reach this one.
+fn advertised(config: &Config, addresses: &Addresses) -> String {
+    config.peer_advertise.clone().unwrap_or_else(|| addresses.peer.to_string())
 }
 
 fn settings(config: &Config) -> engine::Settings {
@@ -269,6 +315,7 @@ fn settings(config: &Config) -> engine::Settings {
         output_bytes_max: config.payload_bytes_max,
         retention: config.retention,
         batch_rate: config.batch_rate,
+        node_name: config.node_name.clone(),
         ..engine::Settings::default()
     }
 }

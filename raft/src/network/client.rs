@@ -54,12 +54,16 @@ impl<T: Transport> Peers<T> {
         Peers { transport: Arc::new(transport), hello, roster, clocks, links: Mutex::default() }
     }
 
+    pub(crate) fn transport(&self) -> &Arc<T> {
+        &self.transport
+    }
+
     fn hello_to(&self, target: NodeId) -> Hello {
         Hello { target_node_id: target.0, ..self.hello.clone() }
     }
 
     /// The link to a peer; a new one if the peer has moved.
-    fn link<RT: Runtime>(&self, target: NodeId, address: &PeerAddress) -> PeerLink {
+    pub(super) fn link<RT: Runtime>(&self, target: NodeId, address: &PeerAddress) -> PeerLink {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, link)) = links.get(&target)
             && known == address

@@ -4,10 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use orbit_proto::peer::peer_service_client::PeerServiceClient;
 use orbit_proto::peer::peer_service_server::{PeerService, PeerServiceServer};
-use orbit_proto::peer::{FrameBatch, SnapshotChunk, SnapshotReply};
+use orbit_proto::peer::{FrameBatch, Introduction, SnapshotChunk, SnapshotReply};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -64,6 +65,12 @@ impl Transport for GrpcTransport {
         let mut client = self.client(address).await?;
         Ok(client.snapshot(ReceiverStream::new(chunks)).await.map_err(|e| status(&e))?.into_inner())
     }
+
+    async fn introduce(&self, address: &PeerAddress, question: Bytes) -> Result<Bytes, Error> {
+        let mut client = self.client(address).await?;
+        let answer = client.introduce(Introduction { body: question }).await.map_err(|e| status(&e))?;
+        Ok(answer.into_inner().body)
+    }
 }
 
 /// Serves the peers of a node over gRPC.
@@ -101,5 +108,48 @@ impl<E: Environment> PeerService for GrpcPeerService<E> {
     async fn snapshot(&self, request: Request<Streaming<SnapshotChunk>>) -> Result<Response<SnapshotReply>, Status> {
         let chunks = request.into_inner().map_err(|e| status(&e)).boxed();
         Ok(Response::new(self.0.snapshot(chunks).await))
+    }
+
+    async fn introduce(&self, request: Request<Introduction>) -> Result<Response<Introduction>, Status> {
+        let answer = self.0.introduce(request.into_inner().body).await;
+        let body = answer.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        Ok(Response::new(Introduction { body }))
+    }
+}
+
+/// Answers for a node that belongs to no cluster yet: nothing but introductions.
+pub struct GrpcNewcomer(Arc<dyn Fn(Bytes) -> Bytes + Send + Sync>);
+
+impl std::fmt::Debug for GrpcNewcomer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("GrpcNewcomer")
+    }
+}
+
+impl GrpcNewcomer {
+    /// The service, to be added to a server.
+    pub fn service(answer: impl Fn(Bytes) -> Bytes + Send + Sync + 'static) -> PeerServiceServer<Self> {
+        PeerServiceServer::new(GrpcNewcomer(Arc::new(answer)))
+    }
+}
+
+fn no_cluster() -> Status {
+    Status::unavailable("this node belongs to no cluster yet")
+}
+
+#[tonic::async_trait]
+impl PeerService for GrpcNewcomer {
+    type ExchangeStream = Outgoing;
+
+    async fn exchange(&self, _: Request<Streaming<FrameBatch>>) -> Result<Response<Outgoing>, Status> {
+        Err(no_cluster())
+    }
+
+    async fn snapshot(&self, _: Request<Streaming<SnapshotChunk>>) -> Result<Response<SnapshotReply>, Status> {
+        Err(no_cluster())
+    }
+
+    async fn introduce(&self, request: Request<Introduction>) -> Result<Response<Introduction>, Status> {
+        Ok(Response::new(Introduction { body: self.0(request.into_inner().body) }))
     }
 }

@@ -197,6 +197,10 @@ impl Connection {
                         return self.end(&Error::Interrupted);
                     }
                     self.heard = self.unanswered.is_empty();
+                    if !self.heard {
+                        // Some answers take long; that of a clock does not.
+                        self.ask_clock();
+                    }
                     silence = Box::pin(RT::sleep(SILENCE));
                 },
             }

@@ -11,11 +11,12 @@
 //! Each node dials each peer once and sends its questions of all groups over that one stream; the answers come back on
 //! it. Frames that are ready together travel as one message, which is how heartbeats of many groups share their cost.
 //! Appends of a group are pipelined and taken in order. Nothing is accepted before both sides have said which cluster
-//! and which node they are.
+//! and which node they are. The layers above ask each other over the same stream, by [`Caller`] and [`Answers`].
 //!
 //! [`Transport`] is the way the bytes take: [`GrpcTransport`] in production, [`StreamTransport`] over whatever stream a
 //! simulation offers.
 
+mod call;
 mod client;
 mod grpc;
 mod link;
@@ -31,8 +32,9 @@ use futures::stream::BoxStream;
 use orbit_proto::peer;
 use tokio::sync::mpsc;
 
+pub use call::{Answers, CallError, Caller};
 pub(crate) use client::{Clients, Peers};
-pub use grpc::{GrpcPeerService, GrpcTransport};
+pub use grpc::{GrpcNewcomer, GrpcPeerService, GrpcTransport};
 pub(crate) use roster::{Roster, StoredRoster};
 pub use server::PeerServer;
 pub use stream::{StreamTransport, serve_stream};
@@ -109,4 +111,11 @@ pub trait Transport: Send + Sync + 'static {
         address: &PeerAddress,
         chunks: mpsc::Receiver<peer::SnapshotChunk>,
     ) -> impl Future<Output = Result<peer::SnapshotReply, Error>> + Send;
+
+    /// Asks a node without a greeting, on a connection of its own.
+    fn introduce(
+        &self,
+        address: &PeerAddress,
+        question: bytes::Bytes,
+    ) -> impl Future<Output = Result<bytes::Bytes, Error>> + Send;
 }

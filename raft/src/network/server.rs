@@ -13,7 +13,7 @@ use orbit_proto::store;
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::{Error, Incoming, PROTOCOL, Roster, wire, yield_once};
+use super::{Answers, Error, Incoming, PROTOCOL, Roster, wire, yield_once};
 use crate::consensus::{vote_in, vote_out};
 use crate::disk::{ImageBody, ImageWriter, StateDisk};
 use crate::group::Raft;
@@ -30,6 +30,8 @@ const INBOX_UNDER_WAY: usize = 64;
 const REPLIES: usize = 1024;
 /// How many votes and the like may be worked on at once per connection.
 const TASKS: usize = 256;
+/// How many calls may be worked on at once per connection. Some of them wait for long.
+const CALLS: usize = 16_384;
 /// How many answers share a message at most.
 const BATCH_FRAMES: usize = 128;
 /// How long a peer may take with its greeting.
@@ -48,6 +50,8 @@ pub struct PeerServer<E: Environment> {
 
 struct Open<E: Environment> {
     groups: BTreeMap<GroupId, Port<E>>,
+    /// The layers above, once they answer.
+    answers: Option<Arc<dyn Answers>>,
     state: E::StateDisk,
     roster: Arc<dyn Roster>,
 }
@@ -71,7 +75,7 @@ fn replied(frame: &Frame, body: Bytes) -> Frame {
 
 impl<E: Environment> PeerServer<E> {
     pub(crate) fn new(hello: Hello, state: E::StateDisk, roster: Arc<dyn Roster>, clocks: PeerClocks) -> Self {
-        let open = RwLock::new(Some(Open { groups: BTreeMap::new(), state, roster }));
+        let open = RwLock::new(Some(Open { groups: BTreeMap::new(), answers: None, state, roster }));
         PeerServer { hello, clocks, open, closing: watch::Sender::new(false) }
     }
 
@@ -79,6 +83,23 @@ impl<E: Environment> PeerServer<E> {
         if let Some(open) = self.open.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
             open.groups.insert(group, port);
         }
+    }
+
+    /// From now on the layers above answer.
+    pub(crate) fn answer_with(&self, answers: Arc<dyn Answers>) {
+        if let Some(open) = self.open.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            open.answers = Some(answers);
+        }
+    }
+
+    fn answers(&self) -> Result<Arc<dyn Answers>, Error> {
+        let early = || Error::Refused("this node is starting".into());
+        self.with_open(|open| open.answers.clone().ok_or_else(early))
+    }
+
+    /// Answers a node that has not greeted.
+    pub(crate) async fn introduce(&self, question: Bytes) -> Result<Bytes, Error> {
+        Ok(self.answers()?.introduce(question).await)
     }
 
     /// Answers nothing any more and lets go of everything.
@@ -127,6 +148,7 @@ impl<E: Environment> PeerServer<E> {
             FrameKind::Hello => wire::read(hello.body.clone()).and_then(|theirs| self.admit(&theirs)),
             other => Err(Error::Protocol(format!("{} instead of a greeting", other.as_str_name()))),
         };
+        let peer = wire::read::<Hello>(hello.body.clone()).map_or(NodeId(0), |theirs| NodeId(theirs.node_id));
         if let Err(error) = admitted {
             tracing::warn!(%error, "peer refused");
             let _ = replies.send(refused(&hello, error)).await;
@@ -136,8 +158,14 @@ impl<E: Environment> PeerServer<E> {
         if replies.send(mine).await.is_err() {
             return;
         }
-        let mut session =
-            Session { server: self, inboxes: BTreeMap::new(), tasks: Arc::new(Semaphore::new(TASKS)), replies };
+        let mut session = Session {
+            server: self,
+            peer,
+            inboxes: BTreeMap::new(),
+            tasks: Arc::new(Semaphore::new(TASKS)),
+            calls: Arc::new(Semaphore::new(CALLS)),
+            replies,
+        };
         for frame in frames {
             session.take(frame).await;
         }
@@ -221,8 +249,10 @@ async fn send_replies(mut waiting: mpsc::Receiver<Frame>, outgoing: mpsc::Sender
 /// One connection after its greeting.
 struct Session<E: Environment> {
     server: Arc<PeerServer<E>>,
+    peer: NodeId,
     inboxes: BTreeMap<GroupId, mpsc::Sender<Frame>>,
     tasks: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
     replies: mpsc::Sender<Frame>,
 }
 
@@ -237,6 +267,7 @@ impl<E: Environment> Session<E> {
                 return;
             }
             FrameKind::Vote | FrameKind::PreVote | FrameKind::Transfer => self.spawn(frame),
+            FrameKind::Call => self.call(frame),
             other => Err(Error::Protocol(format!("{} is no question", other.as_str_name()))),
         };
         if let Err(error) = taken {
@@ -257,6 +288,21 @@ impl<E: Environment> Session<E> {
             mpsc::error::TrySendError::Full(_) => Error::Refused(format!("group {group} has too much to append")),
             mpsc::error::TrySendError::Closed(_) => Error::Refused(format!("group {group} has stopped")),
         })
+    }
+
+    fn call(&self, frame: Frame) -> Result<(), Error> {
+        let answers = self.server.answers()?;
+        let permit = Arc::clone(&self.calls).try_acquire_owned();
+        let permit = permit.map_err(|_| Error::Refused("this node has too much to answer".into()))?;
+        let (peer, replies) = (self.peer, self.replies.clone());
+        drop(E::Runtime::spawn(async move {
+            let question = Frame { body: Bytes::new(), ..frame };
+            // Whoever no longer waits is not asked: what was begun is finished.
+            let body = answers.call(peer, frame.body).await;
+            let _ = replies.send(replied(&question, body)).await;
+            drop(permit);
+        }));
+        Ok(())
     }
 
     fn spawn(&self, frame: Frame) -> Result<(), Error> {

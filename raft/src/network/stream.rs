@@ -1,7 +1,7 @@
 //! The peer protocol over plain byte streams, for simulations that bring their own network.
 //!
 //! ```text
-//!   opening   0x01 for frames │ 0x02 for a snapshot
+//!   opening   0x01 for frames │ 0x02 for a snapshot │ 0x03 for an introduction
 //!   message   length u32, big-endian │ protobuf            an empty message ends a snapshot
 //! ```
 
@@ -10,10 +10,10 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use orbit_proto::peer::{FrameBatch, SnapshotChunk, SnapshotReply};
+use orbit_proto::peer::{FrameBatch, Introduction, SnapshotChunk, SnapshotReply};
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -25,6 +25,7 @@ use crate::types::PeerAddress;
 
 const FRAMES: u8 = 1;
 const SNAPSHOT: u8 = 2;
+const INTRODUCTION: u8 = 3;
 
 /// Carries the protocol over the streams that `connect` makes.
 pub struct StreamTransport<RT, F> {
@@ -86,6 +87,13 @@ where
         stream.write_u32(0).await.map_err(|_| Error::Interrupted)?;
         read_one(&mut stream).await?.ok_or(Error::Interrupted)
     }
+
+    async fn introduce(&self, address: &PeerAddress, question: Bytes) -> Result<Bytes, Error> {
+        let mut stream = self.open(address, INTRODUCTION).await?;
+        write_one(&mut stream, &Introduction { body: question }).await?;
+        let answer: Introduction = read_one(&mut stream).await?.ok_or(Error::Interrupted)?;
+        Ok(answer.body)
+    }
 }
 
 /// Serves one stream that a peer has opened.
@@ -105,6 +113,13 @@ pub async fn serve_stream<E: Environment>(
             let reply = server.snapshot(read_all(reader)).await;
             // A peer that is gone asks again.
             let _ = write_one(&mut writer, &reply).await;
+        }
+        Ok(INTRODUCTION) => {
+            if let Ok(Some(question)) = read_one::<Introduction>(&mut stream).await
+                && let Ok(body) = server.introduce(question.body).await
+            {
+                let _ = write_one(&mut stream, &Introduction { body }).await;
+            }
         }
         _ => {}
     }

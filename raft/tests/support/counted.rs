@@ -52,6 +52,10 @@ impl Transport for CountedTransport {
     ) -> Result<SnapshotReply, Error> {
         GrpcTransport.send_snapshot(address, chunks).await
     }
+
+    async fn introduce(&self, address: &PeerAddress, question: bytes::Bytes) -> Result<bytes::Bytes, Error> {
+        GrpcTransport.introduce(address, question).await
+    }
 }
 
 /// Production with a counted transport.

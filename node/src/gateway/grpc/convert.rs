@@ -9,6 +9,7 @@ use workflow::value::Payload;
 
 use crate::gateway::batch::Fields;
 use crate::gateway::http::status_filter;
+use crate::gateway::service::ClusterState;
 
 /// JSON out of a message; nothing is `default`.
 pub(super) fn payload(field: &str, bytes: &Bytes, default: &str) -> Result<Payload> {
@@ -23,25 +24,7 @@ pub(super) fn json(value: &impl Serialize) -> Result<Bytes> {
     text.map(Bytes::from).map_err(|error| Error::new(Code::Internal, format!("the answer cannot be written: {error}")))
 }
 
-fn bytes(payload: &Payload) -> Bytes {
-    Bytes::copy_from_slice(payload.as_str().as_bytes())
-}
-
-pub(super) fn register(request: workers::RegisterRequest) -> api::Register {
-    let contract = |contract: workers::TaskContract| api::TaskVersion {
-        task_name: contract.task_name,
-        contract_version: contract.contract_version,
-    };
-    api::Register {
-        worker_id: request.worker_id,
-        runtime: request.runtime,
-        sdk: request.sdk,
-        contracts: request.contracts.into_iter().map(contract).collect(),
-        slots: request.slots,
-        tokens: request.tokens,
-        worker_session_id: request.worker_session_id.filter(|session| !session.is_empty()),
-    }
-}
+pub(super) use orbit_actors::wire::register_in as register;
 
 pub(super) fn registered(answer: api::Registered) -> workers::RegisterResponse {
     workers::RegisterResponse {
@@ -54,25 +37,7 @@ pub(super) fn registered(answer: api::Registered) -> workers::RegisterResponse {
 }
 
 pub(super) fn task(task: api::Task) -> workers::Task {
-    workers::Task {
-        token: task.token,
-        execution_id: task.execution_id,
-        run: task.run,
-        workflow: task.workflow,
-        workflow_version: task.workflow_version,
-        step_id: task.step_id,
-        task_name: task.task_name,
-        contract_version: task.contract_version,
-        input: bytes(&task.input),
-        idempotency_key: task.idempotency_key,
-        attempt: task.attempt,
-        redelivery: task.redelivery,
-        deadline_ms: task.deadline_ms,
-        timeout_ms: task.timeout_ms,
-        heartbeat_timeout_ms: task.heartbeat_timeout_ms,
-        last_heartbeat_details: task.last_heartbeat_details.as_ref().map(bytes),
-        traceparent: task.traceparent,
-    }
+    orbit_actors::wire::task(&task)
 }
 
 pub(super) fn complete(request: workers::CompleteRequest) -> Result<api::Complete> {
@@ -216,6 +181,18 @@ pub(super) fn start_batch(request: clients::StartBatchRequest) -> Result<api::St
         payload: request.payload.as_ref().map(|given| payload("payload", given, "{}")).transpose()?,
     };
     Ok(api::StartBatch { filter, action: fields.action()?, dry_run: request.dry_run })
+}
+
+pub(super) fn cluster(answer: ClusterState) -> clients::Cluster {
+    let node = |node: api::NodeSummary| clients::ClusterNode {
+        id: node.id,
+        name: node.name,
+        address: node.address,
+        is_this: node.is_this,
+        leads: node.leads,
+        joined_at_ms: node.joined_at_ms,
+    };
+    clients::Cluster { cluster: answer.cluster.to_string(), nodes: answer.nodes.into_iter().map(node).collect() }
 }
 
 pub(super) fn batch(answer: api::BatchState) -> clients::Batch {

@@ -4,13 +4,13 @@ use orbit_actors::api::StartExecution;
 use orbit_actors::error::{Code, Error};
 use orbit_proto::api::orbit_service_server::OrbitService;
 use orbit_proto::api::{
-    Batch, CancelExecutionRequest, DeleteExecutionRequest, DeleteExecutionResponse, ExecutionState, GetBatchRequest,
-    GetExecutionRequest, GetHistoryRequest, GetHistoryResponse, GetWorkflowRequest, GetWorkflowResponse,
-    ListExecutionsRequest, ListExecutionsResponse, ListWorkflowsRequest, ListWorkflowsResponse, PauseExecutionRequest,
-    QueryExecutionRequest, QueryExecutionResponse, RedriveExecutionRequest, RegisterWorkflowsRequest,
-    RegisterWorkflowsResponse, ResumeExecutionRequest, SignalExecutionRequest, SignalExecutionResponse,
-    StartBatchRequest, StartBatchResponse, StartExecutionRequest, StartExecutionResponse, StopBatchRequest,
-    WaitExecutionRequest,
+    Batch, CancelExecutionRequest, Cluster, DeleteExecutionRequest, DeleteExecutionResponse, DrainNodeRequest,
+    DrainNodeResponse, ExecutionState, GetBatchRequest, GetClusterRequest, GetExecutionRequest, GetHistoryRequest,
+    GetHistoryResponse, GetWorkflowRequest, GetWorkflowResponse, LeaveClusterRequest, ListExecutionsRequest,
+    ListExecutionsResponse, ListWorkflowsRequest, ListWorkflowsResponse, PauseExecutionRequest, QueryExecutionRequest,
+    QueryExecutionResponse, RedriveExecutionRequest, RegisterWorkflowsRequest, RegisterWorkflowsResponse,
+    ResumeExecutionRequest, SignalExecutionRequest, SignalExecutionResponse, StartBatchRequest, StartBatchResponse,
+    StartExecutionRequest, StartExecutionResponse, StopBatchRequest, WaitExecutionRequest,
 };
 use orbit_raft::Environment;
 use tonic::{Request, Response, Status};
@@ -183,5 +183,19 @@ impl<E: Environment> OrbitService for Clients<E> {
 
     async fn stop_batch(&self, request: Request<StopBatchRequest>) -> Answer<Batch> {
         answer(self.0.stop_batch(CALLER, &request.into_inner().batch_id).await.map(convert::batch))
+    }
+
+    async fn get_cluster(&self, _: Request<GetClusterRequest>) -> Answer<Cluster> {
+        answer(self.0.cluster(CALLER).await.map(convert::cluster))
+    }
+
+    async fn leave_cluster(&self, request: Request<LeaveClusterRequest>) -> Answer<Cluster> {
+        let LeaveClusterRequest { node_id, lost } = request.into_inner();
+        self.0.leave(CALLER, node_id, lost).await.map_err(|error| status(&error))?;
+        answer(self.0.cluster(CALLER).await.map(convert::cluster))
+    }
+
+    async fn drain_node(&self, _: Request<DrainNodeRequest>) -> Answer<DrainNodeResponse> {
+        answer(self.0.drain(CALLER).map(|()| DrainNodeResponse {}))
     }
 }

@@ -9,7 +9,7 @@
 //! - `openapi`: what the routes take and answer, for programs;
 //! - `operation`: from a call to the service and back;
 //! - `command`: the same for what is said to an execution that is there;
-//! - `batch`: the same for what is done to many.
+//! - `batch`, `cluster`: the same for what is done to many, and for the nodes.
 //!
 //! A request goes through [`guard`](super::guard) first. Every answer, also to what was never understood, carries the
 //! version of the API and an id of the request.
@@ -32,6 +32,7 @@ use uuid::Uuid;
 mod answer;
 mod batch;
 mod call;
+mod cluster;
 mod command;
 mod filter;
 mod json;

@@ -85,6 +85,10 @@ fn summary(operation: Operation) -> &'static str {
         Operation::StartBatch => "Begin one action on all executions that fit a filter",
         Operation::Batch => "How far a batch is",
         Operation::StopBatch => "Begin nothing more of a batch",
+        Operation::Cluster => "The nodes of the cluster",
+        Operation::Init => "Make a cluster of this node, unless it belongs to one",
+        Operation::Leave => "Remove a node from the cluster for good",
+        Operation::Drain => "Let this node give its leaderships away, finish and end",
         Operation::Workers => "Workers that this node has seen lately",
         Operation::Register => "Make a worker known, or resume its session",
         Operation::Heartbeat => "Say that a worker lives, and what it holds",
@@ -124,7 +128,8 @@ fn body(route: &Route) -> Option<Value> {
         Operation::Pause | Operation::Resume => "NoBody",
         Operation::Redrive => "RedriveBody",
         Operation::StartBatch => "BatchBody",
-        Operation::StopBatch => "NoBody",
+        Operation::StopBatch | Operation::Init | Operation::Drain => "NoBody",
+        Operation::Leave => "LeaveBody",
         Operation::Register => "RegisterRequest",
         Operation::Heartbeat => "HeartbeatRequest",
         Operation::Poll => "PollRequest",
@@ -151,6 +156,8 @@ fn body(route: &Route) -> Option<Value> {
                     | Operation::Resume
                     | Operation::Redrive
                     | Operation::StopBatch
+                    | Operation::Init
+                    | Operation::Drain
             );
             let required = !optional;
             Some(json!({"required": required, "content": {"application/json": json}}))
@@ -198,6 +205,9 @@ fn responses(operation: Operation) -> Value {
         Operation::Input | Operation::Output => vec![(200, Json("Json"))],
         Operation::History => vec![(200, Json("History"))],
         Operation::Runs => vec![(200, Json("Runs"))],
+        Operation::Cluster | Operation::Leave => vec![(200, Json("Cluster"))],
+        Operation::Init => vec![(200, Json("Founded"))],
+        Operation::Drain => vec![(202, Json("NoBody"))],
         Operation::Workers => vec![(200, Json("Workers"))],
         Operation::Register => vec![(200, Json("RegisterResponse"))],
         Operation::Heartbeat => vec![(200, Json("HeartbeatResponse"))],

@@ -16,7 +16,7 @@ use super::json::Input;
 use super::number::Number;
 use super::query::{Form, History, Nothing, Run, Units, Wait};
 use super::route::Operation;
-use super::{batch, command, openapi};
+use super::{batch, cluster, command, openapi};
 use crate::gateway::Service;
 use crate::gateway::caller::{Action, Caller, authorize};
 
@@ -45,6 +45,9 @@ pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operati
         | Operation::Redrive
         | Operation::Delete => command::run(service, operation, call).await,
         Operation::StartBatch | Operation::Batch | Operation::StopBatch => batch::run(service, operation, call).await,
+        Operation::Cluster | Operation::Init | Operation::Leave | Operation::Drain => {
+            cluster::run(service, operation, call).await
+        }
         Operation::Workers | Operation::Register | Operation::Heartbeat | Operation::Poll | Operation::Unregister => {
             worker(service, operation, call).await
         }

@@ -1,0 +1,264 @@
+//! The nodes of the cluster: how one joins, leaves, and gives its leaderships away before it stops.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use orbit_proto::node::{self, Answer, Question, answer, membership, question};
+use orbit_raft::network::Transport;
+use orbit_raft::{Environment, Group, Leadership, NodeId, PeerAddress};
+use prost::Message;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{Engine, Running, odd};
+use crate::api::NodeSummary;
+use crate::error::{Code, Error, Result};
+use crate::remote::members::{self, Newcomer};
+use crate::remote::wire;
+
+/// How long a leadership that was offered may take to move.
+const MOVE_WAIT: Duration = Duration::from_millis(500);
+
+/// What a node that joins is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// The cluster.
+    pub cluster: Uuid,
+    /// The number of the new node.
+    pub node: NodeId,
+}
+
+/// Who listens at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its cluster, if it belongs to one.
+    pub cluster: Option<Uuid>,
+    /// Its number there.
+    pub node: NodeId,
+    /// What it is called.
+    pub name: String,
+    /// Whether it is about to make a cluster.
+    pub makes_a_cluster: bool,
+}
+
+/// Asks whoever listens at an address who it is. `makes_a_cluster`: this node is about to make one.
+///
+/// # Errors
+/// `NO_LEADER`: nobody answers there.
+pub async fn neighbour(transport: &impl Transport, at: &PeerAddress, makes_a_cluster: bool) -> Result<Neighbour> {
+    let asked = question::What::Standing(node::Standing { makes_a_cluster });
+    match introduce(transport, at, asked).await? {
+        answer::What::Standing(standing) => Ok(Neighbour {
+            cluster: Uuid::from_slice(&standing.cluster).ok(),
+            node: NodeId(standing.node_id),
+            name: standing.name,
+            makes_a_cluster: standing.makes_a_cluster,
+        }),
+        _ => Err(odd()),
+    }
+}
+
+/// Asks a node of a cluster to take this one in. Asked again with the same incarnation it gives the same answer.
+///
+/// # Errors
+/// `NO_LEADER`: nobody answers there, or the cluster cannot decide; `INVALID_REQUEST`: it is refused.
+pub async fn join(
+    transport: &impl Transport,
+    at: &PeerAddress,
+    name: &str,
+    address: &PeerAddress,
+    incarnation: Uuid,
+) -> Result<Invitation> {
+    let incarnation = Bytes::copy_from_slice(incarnation.as_bytes());
+    let join = node::Join { name: name.to_owned(), address: address.to_string(), incarnation };
+    let asked = question::What::Membership(node::Membership { what: Some(membership::What::Join(join)) });
+    match introduce(transport, at, asked).await? {
+        answer::What::Membership(answer) => {
+            let cluster = Uuid::from_slice(&answer.cluster).map_err(|_| odd())?;
+            Ok(Invitation { cluster, node: NodeId(answer.node_id) })
+        }
+        _ => Err(odd()),
+    }
+}
+
+async fn introduce(transport: &impl Transport, at: &PeerAddress, what: question::What) -> Result<answer::What> {
+    let question = Question { what: Some(what) }.encode_to_vec();
+    let not_there = |reason: &str| Error::new(Code::NoLeader, format!("{at} does not answer: {reason}"));
+    let answer = transport.introduce(at, question.into()).await.map_err(|error| not_there(&error.to_string()))?;
+    match Answer::decode(answer).ok().and_then(|answer| answer.what) {
+        Some(answer::What::Fault(fault)) => Err(wire::fault_in(fault)),
+        Some(answer) => Ok(answer),
+        None => Err(not_there("it speaks another language")),
+    }
+}
+
+/// The answer of a node that belongs to no cluster yet, to whoever asks who it is.
+#[must_use]
+pub fn answer_alone(question: Bytes, name: &str, makes_a_cluster: bool) -> Bytes {
+    let what = match Question::decode(question).ok().and_then(|question| question.what) {
+        Some(question::What::Standing(_)) => answer::What::Standing(node::StandingAnswer {
+            name: name.to_owned(),
+            makes_a_cluster,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..node::StandingAnswer::default()
+        }),
+        _ => answer::What::Fault(wire::fault(&Error::new(Code::NoLeader, "this node belongs to no cluster yet"))),
+    };
+    Answer { what: Some(what) }.encode_to_vec().into()
+}
+
+impl<E: Environment> Engine<E> {
+    /// Whoever has not greeted asks this node.
+    pub(super) async fn answer_stranger(&self, question: question::What) -> Result<answer::What> {
+        match question {
+            question::What::Standing(_) => Ok(answer::What::Standing(self.standing())),
+            question::What::Membership(node::Membership { what: Some(membership::What::Join(join)) }) => {
+                self.take_in(&*self.running()?, join).await.map(answer::What::Membership)
+            }
+            _ => Err(Error::new(Code::InvalidRequest, "a node that belongs to no cluster may ask to join, no more")),
+        }
+    }
+
+    pub(super) fn standing(&self) -> node::StandingAnswer {
+        let identity = self.0.identity;
+        node::StandingAnswer {
+            cluster: Bytes::copy_from_slice(identity.cluster.as_bytes()),
+            node_id: identity.node.0,
+            name: self.0.settings.node_name.clone(),
+            makes_a_cluster: false,
+            draining: *self.0.draining.borrow(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    async fn take_in(&self, running: &Running<E>, join: node::Join) -> Result<node::MembershipAnswer> {
+        if join.name.is_empty() || join.address.is_empty() || join.incarnation.len() != 16 {
+            return Err(Error::new(Code::InvalidRequest, "a node that joins says its name, its address and who it is"));
+        }
+        let newcomer = Newcomer { name: join.name, address: join.address, incarnation: join.incarnation };
+        self.is_free(running, &newcomer).await?;
+        let meta = running.definitions.meta();
+        let node = members::take_in(&running.cluster, meta, &newcomer).await?;
+        tracing::info!(%node, name = newcomer.name, address = newcomer.address, "a node joins the cluster");
+        let cluster = Bytes::copy_from_slice(self.0.identity.cluster.as_bytes());
+        Ok(node::MembershipAnswer { cluster, node_id: node.0, shards: running.shards.len() as u32 })
+    }
+
+    /// Two nodes that live cannot have one name: their operators would not know which is which.
+    async fn is_free(&self, running: &Running<E>, newcomer: &Newcomer) -> Result<()> {
+        running.cluster.read_index(running.definitions.meta(), None).await?;
+        for (node, record) in members::present(&members::nodes(running.definitions.meta())?) {
+            if record.name != newcomer.name || record.incarnation == newcomer.incarnation {
+                continue;
+            }
+            let lives = node == running.cluster.me || {
+                let asked = running.cluster.ask(node, question::What::Standing(node::Standing::default()));
+                matches!(tokio::time::timeout(MOVE_WAIT, asked).await, Ok(Ok(_)))
+            };
+            if lives {
+                let message = format!(
+                    "node {node} is called {:?} already, and lives; give one of them another name",
+                    record.name
+                );
+                return Err(Error::new(Code::InvalidRequest, message));
+            }
+            tracing::warn!(
+                %node, name = record.name,
+                "a node of this name is known and does not answer: the new one gets a number of its own; if the old \
+                 one is lost, remove it with `orbit leave --node {node} --lost`"
+            );
+        }
+        Ok(())
+    }
+
+    /// All nodes of the cluster, by number.
+    ///
+    /// # Errors
+    /// `NO_LEADER`.
+    pub async fn nodes(&self) -> Result<Vec<NodeSummary>> {
+        let running = self.running()?;
+        let meta = running.definitions.meta();
+        running.cluster.read_index(meta, None).await?;
+        let led = |node: NodeId| {
+            let leader = |group: &Group<E>| group.status().leader == Some(node);
+            running.shards.iter().filter(|shard| leader(&shard.context.group)).count() as u64
+        };
+        let present = members::present(&members::nodes(meta)?);
+        let node = |(node, record): (NodeId, orbit_proto::engine::NodeRecord)| NodeSummary {
+            id: node.0,
+            name: record.name,
+            address: record.address,
+            is_this: node == running.cluster.me,
+            leads: led(node),
+            joined_at_ms: record.joined_at_ms,
+        };
+        Ok(present.into_iter().map(node).collect())
+    }
+
+    /// A node leaves the cluster for good: it votes no more, and is forgotten once every group goes on without it.
+    /// Without `lost` it must answer, so that nobody is removed by a mistake in the number.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `INVALID_REQUEST` where too few would be left, `NO_LEADER`.
+    pub async fn leave(&self, node: u64, lost: bool) -> Result<()> {
+        let (running, node) = (self.running()?, NodeId(node));
+        let meta = running.definitions.meta();
+        running.cluster.read_index(meta, None).await?;
+        let present = members::present(&members::nodes(meta)?);
+        let (mut reached, mut silent) = (0, Vec::new());
+        for other in present.keys() {
+            let asked = running.cluster.ask(*other, question::What::Standing(node::Standing::default()));
+            match *other == running.cluster.me || matches!(tokio::time::timeout(MOVE_WAIT, asked).await, Ok(Ok(_))) {
+                true => reached += usize::from(*other != node),
+                false => silent.push(*other),
+            }
+        }
+        if silent.contains(&node) && !lost {
+            let message = format!("node {node} does not answer; if it is lost for good, say so (--lost)");
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        let left = present.len().saturating_sub(usize::from(present.contains_key(&node)));
+        if left > 0 && reached <= left / 2 {
+            let message = format!(
+                "of the {left} nodes that would be left only {reached} answer, which is no majority; bring back \
+                 {silent:?} first"
+            );
+            return Err(Error::new(Code::InvalidRequest, message));
+        }
+        members::see_off(&running.cluster, meta, node).await
+    }
+
+    /// Gives all leaderships away, as far as others take them within the time.
+    pub async fn give_leaderships_away(&self, within: Duration) {
+        let until = Instant::now() + within;
+        let Ok(running) = self.running() else { return };
+        self.0.draining.send_replace(true);
+        let shards = running.shards.iter().map(|shard| &shard.context.group);
+        let groups = shards.chain(std::iter::once(running.definitions.meta()));
+        let moved = groups.map(|group| give_away(group, running.cluster.me, until));
+        futures::future::join_all(moved).await;
+    }
+}
+
+async fn give_away<E: Environment>(group: &Group<E>, me: NodeId, until: Instant) {
+    let mut leadership = group.leadership();
+    loop {
+        let mut others: Vec<_> = group.status().voters.into_iter().filter(|voter| *voter != me).collect();
+        // Whoever has most of the log takes over soonest.
+        let matched = group.status().matched;
+        others.sort_by_key(|node| std::cmp::Reverse(matched.get(node).copied()));
+        if others.is_empty() {
+            return;
+        }
+        for to in others {
+            if !matches!(*leadership.borrow_and_update(), Leadership::Leader { .. }) || Instant::now() >= until {
+                return;
+            }
+            let _ = group.transfer_leadership(to).await;
+            let moved = leadership.wait_for(|now| !matches!(now, Leadership::Leader { .. }));
+            if tokio::time::timeout_at(until.min(Instant::now() + MOVE_WAIT), moved).await.is_ok() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `orbit init`, `join`, `leave`, `drain`, `cluster`: the nodes of a cluster.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::print::Output;
+use super::remote::{Asks, Remote};
+use super::{Error, table, time};
+use crate::client::{Call, Client, Harm};
+
+/// Make a cluster of the node that is asked, unless it belongs to one already.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Init {
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Tell a node without data which nodes it may join the cluster of.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Join {
+    /// host:port of a node of the cluster, as it advertises it to other nodes.
+    #[arg(long = "seed", required = true)]
+    seeds: Vec<String>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Remove a node from the cluster for good; it is stopped by whoever runs it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Leave {
+    /// Its number, as `orbit cluster` shows it.
+    #[arg(long)]
+    node: u64,
+    /// It is lost, and need not answer.
+    #[arg(long)]
+    lost: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// Let the node that is asked give its leaderships away, finish what it has, and end.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Drain {
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// List the nodes of the cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cluster {
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Deserialize)]
+struct Founded {
+    cluster: String,
+    node_id: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Nodes {
+    cluster: String,
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: u64,
+    name: String,
+    address: String,
+    is_this: bool,
+    leads: u64,
+    joined_at_ms: u64,
+}
+
+fn list(output: &mut Output, nodes: Nodes) {
+    output.line(format_args!("cluster {}", nodes.cluster));
+    let row = |node: Node| {
+        let this = if node.is_this { " (this one)" } else { "" };
+        let name = format!("{}{this}", node.name);
+        vec![node.id.to_string(), name, node.address, node.leads.to_string(), time::seconds(node.joined_at_ms)]
+    };
+    let rows = nodes.nodes.into_iter().map(row).collect();
+    table::print(output, &["NODE", "NAME", "ADDRESS", "LEADS SHARDS", "JOINED"], rows, "no node");
+}
+
+impl Asks for Init {
+    fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let call = Call::post(["v1", "cluster", "init"], Harm::None).json(&json!({}));
+        let answer = client.send(&call).await?;
+        self.remote.show(&answer, output, |output, founded: Founded| {
+            output.line(format_args!("node {} of cluster {}", founded.node_id, founded.cluster));
+        })
+    }
+}
+
+impl Asks for Join {
+    fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let call = Call::post(["v1", "cluster", "join"], Harm::None).json(&json!({ "seeds": self.seeds }));
+        let answer = client.send(&call).await?;
+        self.remote.show(&answer, output, |output, _: serde_json::Value| {
+            output.line(format_args!("it asks {} to take it in", self.seeds.join(", ")));
+        })
+    }
+}
+
+impl Asks for Leave {
+    fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let body = json!({ "node_id": self.node, "lost": self.lost });
+        let call = Call::post(["v1", "cluster", "leave"], Harm::None).json(&body);
+        let answer = client.send(&call).await?;
+        self.remote.show(&answer, output, list)
+    }
+}
+
+impl Asks for Drain {
+    fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let call = Call::post(["v1", "cluster", "drain"], Harm::None).json(&json!({}));
+        let answer = client.send(&call).await?;
+        self.remote.show(&answer, output, |output, _: serde_json::Value| {
+            output.line("it gives its leaderships away, finishes what it has, and ends");
+        })
+    }
+}
+
+impl Asks for Cluster {
+    fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let answer = client.send(&Call::get(["v1", "cluster"])).await?;
+        self.remote.show(&answer, output, list)
+    }
+}
