@@ -15,6 +15,9 @@ pub struct NodeSummary {
     pub is_this: bool,
     /// How many shards it leads, as far as the one that answers knows.
     pub leads: u64,
+    /// It has left, and some groups still count on it: it may not be stopped yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
     /// When it was taken in.
     pub joined_at_ms: u64,
 }

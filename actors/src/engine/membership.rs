@@ -1,8 +1,10 @@
 //! The nodes of the cluster: how one joins, leaves, and gives its leaderships away before it stops.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use orbit_proto::engine::NodeRecord;
 use orbit_proto::node::{self, Answer, Question, answer, membership, question};
 use orbit_raft::network::Transport;
 use orbit_raft::{Environment, Group, Leadership, NodeId, PeerAddress};
@@ -18,6 +20,11 @@ use crate::remote::wire;
 
 /// How long a leadership that was offered may take to move.
 const MOVE_WAIT: Duration = Duration::from_millis(500);
+
+/// How long a node that leaves is waited for.
+const LEAVE_WAIT: Duration = Duration::from_secs(20);
+/// Between two looks at the members of the groups.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What a node that joins is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,49 +190,92 @@ impl<E: Environment> Engine<E> {
             let leader = |group: &Group<E>| group.status().leader == Some(node);
             running.shards.iter().filter(|shard| leader(&shard.context.group)).count() as u64
         };
-        let present = members::present(&members::nodes(meta)?);
-        let node = |(node, record): (NodeId, orbit_proto::engine::NodeRecord)| NodeSummary {
+        let nodes = members::nodes(meta)?;
+        let leaving = running.leaving(&nodes);
+        let listed = nodes.into_iter().filter(|(node, record)| record.left_at_ms.is_none() || leaving.contains(node));
+        let node = |(node, record): (NodeId, NodeRecord)| NodeSummary {
             id: node.0,
+            leaving: record.left_at_ms.is_some(),
             name: record.name,
             address: record.address,
             is_this: node == running.cluster.me,
             leads: led(node),
             joined_at_ms: record.joined_at_ms,
         };
-        Ok(present.into_iter().map(node).collect())
+        Ok(listed.map(node).collect())
     }
 
-    /// A node leaves the cluster for good: it votes no more, and is forgotten once every group goes on without it.
+    /// A node leaves the cluster for good. Returns once no group counts on it any more: only then may it be stopped.
     /// Without `lost` it must answer, so that nobody is removed by a mistake in the number.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `INVALID_REQUEST` where too few would be left, `NO_LEADER`.
+    /// `NOT_FOUND`; `INVALID_REQUEST` where too few would be left, where another node is leaving, or of the node that
+    /// is asked itself; `OVERLOADED` when it takes longer than a call: the same call again waits on.
     pub async fn leave(&self, node: u64, lost: bool) -> Result<()> {
         let (running, node) = (self.running()?, NodeId(node));
         let meta = running.definitions.meta();
         running.cluster.read_index(meta, None).await?;
-        let present = members::present(&members::nodes(meta)?);
-        let (mut reached, mut silent) = (0, Vec::new());
-        for other in present.keys() {
+        let nodes = members::nodes(meta)?;
+        let refused = |message: String| Err(Error::new(Code::InvalidRequest, message));
+        if node == running.cluster.me {
+            return refused("a node does not remove itself; ask another one".to_owned());
+        }
+        let goes_already = nodes.get(&node).is_some_and(|record| record.left_at_ms.is_some());
+        if !goes_already {
+            if let Some(other) = running.leaving(&nodes).first() {
+                return refused(format!(
+                    "node {other} is leaving; wait until `orbit cluster` does not show it any more"
+                ));
+            }
+            self.may_leave(&running, &members::present(&nodes), node, lost).await?;
+            members::see_off(&running.cluster, meta, node).await?;
+        }
+        let until = Instant::now() + LEAVE_WAIT;
+        while running.groups().any(|group| group.members().contains_key(&node)) {
+            if Instant::now() >= until {
+                let message = format!("node {node} is leaving and some groups still count on it; repeat the call");
+                return Err(Error::new(Code::Overloaded, message));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// Whether the rest goes on without a node: of those that would vote on a group, more than half must answer.
+    async fn may_leave(
+        &self,
+        running: &Running<E>,
+        present: &BTreeMap<NodeId, NodeRecord>,
+        node: NodeId,
+        lost: bool,
+    ) -> Result<()> {
+        let refused = |message: String| Err(Error::new(Code::InvalidRequest, message));
+        let asked = present.keys().map(|other| async move {
             let asked = running.cluster.ask(*other, question::What::Standing(node::Standing::default()));
-            match *other == running.cluster.me || matches!(tokio::time::timeout(MOVE_WAIT, asked).await, Ok(Ok(_))) {
-                true => reached += usize::from(*other != node),
-                false => silent.push(*other),
+            let lives =
+                *other == running.cluster.me || matches!(tokio::time::timeout(MOVE_WAIT, asked).await, Ok(Ok(_)));
+            (*other, lives)
+        });
+        let live: BTreeMap<_, _> = futures::future::join_all(asked).await.into_iter().collect();
+        if live.get(&node) == Some(&false) && !lost {
+            return refused(format!("node {node} does not answer; if it is lost for good, say so (--lost)"));
+        }
+        let lives = |node: &&NodeId| live.get(*node) == Some(&true);
+        for group in running.groups() {
+            let voters = group.status().voters;
+            // Now, to agree on the change; and afterwards, to go on.
+            let (now, then) = (voters.iter().filter(lives).count(), voters.iter().filter(|other| **other != node));
+            let (left, answer) = (then.clone().count(), then.filter(lives).count());
+            if 2 * now <= voters.len() || left > 0 && 2 * answer <= left {
+                let silent: Vec<_> = live.iter().filter(|(_, lives)| !**lives).map(|(node, _)| node.0).collect();
+                let message = format!(
+                    "too few nodes answer to go on without node {node}: bring back {silent:?} first (group {})",
+                    group.id()
+                );
+                return refused(message);
             }
         }
-        if silent.contains(&node) && !lost {
-            let message = format!("node {node} does not answer; if it is lost for good, say so (--lost)");
-            return Err(Error::new(Code::InvalidRequest, message));
-        }
-        let left = present.len().saturating_sub(usize::from(present.contains_key(&node)));
-        if left > 0 && reached <= left / 2 {
-            let message = format!(
-                "of the {left} nodes that would be left only {reached} answer, which is no majority; bring back \
-                 {silent:?} first"
-            );
-            return Err(Error::new(Code::InvalidRequest, message));
-        }
-        members::see_off(&running.cluster, meta, node).await
+        Ok(())
     }
 
     /// Gives all leaderships away, as far as others take them within the time.
@@ -233,10 +283,22 @@ impl<E: Environment> Engine<E> {
         let until = Instant::now() + within;
         let Ok(running) = self.running() else { return };
         self.0.draining.send_replace(true);
-        let shards = running.shards.iter().map(|shard| &shard.context.group);
-        let groups = shards.chain(std::iter::once(running.definitions.meta()));
-        let moved = groups.map(|group| give_away(group, running.cluster.me, until));
+        let moved = running.groups().map(|group| give_away(group, running.cluster.me, until));
         futures::future::join_all(moved).await;
+    }
+}
+
+impl<E: Environment> Running<E> {
+    /// All groups, the one above the shards first.
+    fn groups(&self) -> impl Iterator<Item = &Group<E>> {
+        std::iter::once(self.definitions.meta()).chain(self.shards.iter().map(|shard| &shard.context.group))
+    }
+
+    /// Nodes that have left, and that some group still counts on.
+    fn leaving(&self, nodes: &members::Nodes) -> Vec<NodeId> {
+        let counts_on = |node: &NodeId| self.groups().any(|group| group.members().contains_key(node));
+        let left = nodes.iter().filter(|(_, record)| record.left_at_ms.is_some()).map(|(node, _)| *node);
+        left.filter(counts_on).collect()
     }
 }
 

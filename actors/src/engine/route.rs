@@ -69,7 +69,28 @@ impl<E: Environment> Engine<E> {
     }
 
     /// Asks an execution of a shard that this node leads; `NO_LEADER` if it does not.
+    ///
+    /// What is answered without a commit is answered from memory, and whoever has been deposed without knowing it
+    /// remembers too little: such an answer goes out only once it is sure that this node led after it was made.
     pub(super) async fn request_here(
+        &self,
+        running: &Running<E>,
+        shard: &Shard<E>,
+        id: &str,
+        request: Request,
+    ) -> Result<Response> {
+        let tells_little = matches!(
+            request,
+            Request::TaskHeartbeat { .. } | Request::Cancel { .. } | Request::Pause | Request::Resume
+        );
+        let answer = self.decide_here(running, shard, id, request).await;
+        if (tells_little || may_be_from_memory(&answer)) && shard.context.group.read_index().await.is_err() {
+            return Err(Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call"));
+        }
+        answer
+    }
+
+    async fn decide_here(
         &self,
         running: &Running<E>,
         shard: &Shard<E>,
@@ -117,6 +138,20 @@ impl<E: Environment> Engine<E> {
                 if sent { Ok(Response::Done) } else { Err(going_away()) }
             }
         }
+    }
+}
+
+/// Whether an answer may have been given without a commit.
+fn may_be_from_memory(answer: &Result<Response>) -> bool {
+    match answer {
+        // Of these nobody says that they are the truth of the moment.
+        Err(Error { code: Code::NoLeader | Code::OutcomeUnknown | Code::Overloaded | Code::Internal, .. }) => false,
+        Err(_) => true,
+        Ok(Response::Started(started)) => !started.created,
+        Ok(Response::Result(answer)) => !answer.accepted,
+        Ok(Response::Removed(removed)) => !removed,
+        // What is known by its name is in the history of every leader to come.
+        Ok(Response::Signalled(_) | Response::Alive(_) | Response::Done) => false,
     }
 }
 

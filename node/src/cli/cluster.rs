@@ -72,13 +72,16 @@ struct Node {
     is_this: bool,
     leads: u64,
     joined_at_ms: u64,
+    #[serde(default)]
+    leaving: bool,
 }
 
 fn list(output: &mut Output, nodes: Nodes) {
     output.line(format_args!("cluster {}", nodes.cluster));
     let row = |node: Node| {
         let this = if node.is_this { " (this one)" } else { "" };
-        let name = format!("{}{this}", node.name);
+        let leaving = if node.leaving { " (leaving)" } else { "" };
+        let name = format!("{}{this}{leaving}", node.name);
         vec![node.id.to_string(), name, node.address, node.leads.to_string(), time::seconds(node.joined_at_ms)]
     };
     let rows = nodes.nodes.into_iter().map(row).collect();

@@ -191,6 +191,7 @@ pub(super) fn cluster(answer: ClusterState) -> clients::Cluster {
         is_this: node.is_this,
         leads: node.leads,
         joined_at_ms: node.joined_at_ms,
+        leaving: node.leaving,
     };
     clients::Cluster { cluster: answer.cluster.to_string(), nodes: answer.nodes.into_iter().map(node).collect() }
 }
