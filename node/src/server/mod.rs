@@ -81,8 +81,10 @@ pub enum Error {
     /// An address is one that others reach.
     #[error(
         "NOT_LOOPBACK: {key}.listen is {address}, which others reach, and there is nothing they would have to show; \
-         listen on 127.0.0.1{}", if *.key == "peer" { ", or run `orbit server --insecure-listen` if a cluster is meant" }
-            else { ", or say --insecure-listen if that is meant" }
+         listen on 127.0.0.1, or {}",
+        if *.key == "peer" { "run `orbit server --insecure-listen` if a cluster is meant" } else {
+            "say --insecure-listen if that is meant"
+        }
     )]
     NotLoopback {
         /// The first part of the key.
