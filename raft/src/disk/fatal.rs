@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -23,7 +24,14 @@ pub struct FatalHook(Arc<dyn Fn(&str) + Send + Sync>);
 impl FatalHook {
     /// Ends the process with [`EXIT_STORAGE`], whatever else it is doing.
     pub fn exit() -> Self {
-        FatalHook(Arc::new(|reason| {
+        let told = AtomicBool::new(false);
+        FatalHook(Arc::new(move |reason| {
+            if told.swap(true, Ordering::SeqCst) {
+                // The first reason is the cause. What others meet meanwhile follows from it, and would hide it.
+                let (_never, spoken) = mpsc::channel::<()>();
+                let _ = spoken.recv_timeout(2 * LAST_WORDS);
+                signal_hook::low_level::exit(EXIT_STORAGE);
+            }
             let reason = reason.to_owned();
             end_process(EXIT_STORAGE, move || tracing::error!(reason, "storage failed, ending the process"));
         }))
