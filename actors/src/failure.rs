@@ -39,6 +39,16 @@ pub(crate) fn outcome_unknown(id: &str) -> Error {
     Error::new(Code::OutcomeUnknown, message).with_details(json!({ "execution_id": id }))
 }
 
+/// Another node leads, or none; nothing was done.
+pub(crate) fn not_led() -> Error {
+    Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call")
+}
+
+/// The engine is being shut down; nothing was done.
+pub(crate) fn going_away() -> Error {
+    Error::new(Code::NoLeader, "this node is going away; ask another one")
+}
+
 /// Why a read did not come through.
 pub(crate) fn of_read(error: &ReadError) -> Error {
     match error {

@@ -212,3 +212,20 @@ async fn a_node_that_is_lost_is_replaced() {
     cluster.assert_equal().await;
     cluster.end().await;
 }
+
+/// A leader that had lost its majority and did not know it answered refusals from memory: of an execution that had
+/// begun under its successor it said that there was none.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_lost_the_majority_refuses_nothing_from_memory() {
+    // Each of the three leads a shard, so all of them vote on all.
+    let mut cluster = Cluster::start(3, settings(3)).await;
+    deploy(cluster.node(1), WAITS).await;
+    cluster.stop(2).await;
+    cluster.stop(3).await;
+    let asked = ids(12).into_iter().map(|id| cluster.node(1).signal(signal(&id)));
+    for refused in within(60, "refusals", futures::future::join_all(asked)).await {
+        let code = refused.unwrap_err().code;
+        assert!(matches!(code, Code::NoLeader | Code::OutcomeUnknown), "{code} is said from memory");
+    }
+    cluster.end().await;
+}

@@ -18,7 +18,7 @@ use workflow::definition::Definition;
 use super::{Engine, Inner, Running, Shard, wait};
 use crate::definitions::Definitions;
 use crate::error::{Code, Error, Result};
-use crate::failure::{of_proposal, of_read, of_storage};
+use crate::failure::{going_away, of_proposal, of_read, of_storage};
 use crate::remote::{Request, wire};
 
 /// Answers as long as the engine is there.
@@ -42,10 +42,6 @@ impl<E: Environment> Answers for Answering<E> {
         }
         .boxed()
     }
-}
-
-fn going_away() -> Error {
-    Error::new(Code::NoLeader, "this node is going away; ask another one")
 }
 
 fn asked(question: Bytes) -> Result<question::What> {

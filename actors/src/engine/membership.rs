@@ -148,7 +148,7 @@ impl<E: Environment> Engine<E> {
         let node = members::take_in(&running.cluster, meta, &newcomer).await?;
         tracing::info!(%node, name = newcomer.name, address = newcomer.address, "a node joins the cluster");
         let cluster = Bytes::copy_from_slice(self.0.identity.cluster.as_bytes());
-        Ok(node::MembershipAnswer { cluster, node_id: node.0, shards: running.shards.len() as u32 })
+        Ok(node::MembershipAnswer { cluster, node_id: node.0 })
     }
 
     /// Two nodes that live cannot have one name: their operators would not know which is which.

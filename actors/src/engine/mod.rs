@@ -40,7 +40,7 @@ use crate::definitions::Definitions;
 pub use crate::desk::Connection;
 use crate::desk::{Desk, DeskSettings};
 use crate::error::{Code, Error, Result};
-use crate::failure::of_storage;
+use crate::failure::{going_away, of_storage};
 use crate::found;
 use crate::remote::Cluster;
 use crate::remote::cluster::Seen;
@@ -260,7 +260,7 @@ impl<E: Environment> Engine<E> {
 
     fn running(&self) -> Result<Arc<Running<E>>> {
         let running = self.0.running.read().unwrap_or_else(PoisonError::into_inner).clone();
-        running.ok_or_else(|| Error::new(Code::NoLeader, "this node is going away; ask another one"))
+        running.ok_or_else(going_away)
     }
 
     // ---- the node

@@ -16,7 +16,7 @@ use super::{Engine, Running, Shard, workers};
 use crate::api;
 use crate::error::{Code, Error, Result};
 use crate::execution::{Removal, Reply, What};
-use crate::failure::outcome_unknown;
+use crate::failure::{going_away, not_led, outcome_unknown};
 use crate::remote::cluster::Unanswered;
 use crate::remote::{Free, Request, Response, wire};
 use crate::shard::ShardMsg;
@@ -85,7 +85,7 @@ impl<E: Environment> Engine<E> {
         );
         let answer = self.decide_here(running, shard, id, request).await;
         if (tells_little || may_be_from_memory(&answer)) && shard.context.group.read_index().await.is_err() {
-            return Err(Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call"));
+            return Err(not_led());
         }
         answer
     }
@@ -159,10 +159,6 @@ fn done(answer: Result<()>) -> Result<Response> {
     answer.map(|()| Response::Done)
 }
 
-fn going_away() -> Error {
-    Error::new(Code::NoLeader, "this node is going away; ask another one")
-}
-
 /// A result, with slots for what follows from it.
 async fn result_here<E: Environment>(
     running: &Running<E>,
@@ -182,7 +178,7 @@ async fn result_here<E: Environment>(
 /// Gives an ask to the actor of a shard that is led here.
 async fn ask_here<E: Environment, T>(shard: &Shard<E>, id: &str, make: impl FnOnce(Reply<T>) -> What) -> Result<T> {
     if !*shard.leads.borrow() {
-        return Err(Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call"));
+        return Err(not_led());
     }
     let (reply, answer) = tokio::sync::oneshot::channel();
     let what = make(reply);

@@ -11,8 +11,8 @@ use orbit_proto::engine::Message;
 use orbit_raft::{Environment, Part, Write};
 
 use super::{Engine, Inner, Shard};
-use crate::error::{Code, Error, Result};
-use crate::failure::of_storage;
+use crate::error::{Error, Result};
+use crate::failure::{going_away, of_storage};
 use crate::post::Batch;
 use crate::remote::Request;
 use crate::table::{self, Number};
@@ -155,8 +155,7 @@ impl<E: Environment> Shipper<E> {
     }
 
     async fn hand(&self, to: &Arc<str>, batch: Batch) -> Result<()> {
-        let gone = || Error::new(Code::NoLeader, "this node is going away");
-        let engine = Engine(self.engine.upgrade().ok_or_else(gone)?);
+        let engine = Engine(self.engine.upgrade().ok_or_else(going_away)?);
         let running = engine.running()?;
         if *running.shard(to).leads.borrow() {
             // Another node looks when it is asked.

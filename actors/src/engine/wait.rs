@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use workflow::state::RunStatus;
 
 use super::{Engine, Shard};
-use crate::error::{Code, Error, Result};
-use crate::failure::of_storage;
+use crate::error::{Code, Result};
+use crate::failure::{not_led, of_storage};
 use crate::read;
 use crate::remote::cluster::Unanswered;
 
@@ -109,7 +109,7 @@ pub(super) fn is_over<E: Environment>(group: &Group<E>, id: &str) -> Result<bool
 /// The question of another node.
 pub(super) async fn answer_when<E: Environment>(shard: &Shard<E>, question: node::Await) -> Result<()> {
     if !*shard.leads.borrow() {
-        return Err(Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call"));
+        return Err(not_led());
     }
     let wanted = match question.seen {
         None => Wanted::End,

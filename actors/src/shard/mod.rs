@@ -28,6 +28,7 @@ pub(crate) use context::{Context, ContextLimits};
 use crate::desk::ShardId;
 use crate::error::{Code, Error};
 use crate::execution::{Ask, Birth, ExecutionActor, Msg, What};
+use crate::failure::not_led;
 use alive::Alive;
 
 /// How often executions that rest are looked at.
@@ -186,7 +187,7 @@ async fn prepare<E: Environment>(context: &Context<E>) {
 impl<E: Environment> ShardState<E> {
     async fn ask(&mut self, myself: &ActorRef<ShardMsg>, id: Arc<str>, ask: Ask) -> Result<(), ActorProcessingErr> {
         let Some(leading) = self.leading.as_mut() else {
-            ask.what.refuse(Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call"));
+            ask.what.refuse(not_led());
             return Ok(());
         };
         if let Some(message) = self.context.broken.message(&id) {
