@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use support::{Answer, Ask, Node, PATIENCE};
@@ -190,7 +192,10 @@ async fn a_task_that_kills_its_worker_ten_times_fails() {
         let register = json!({"worker_id": format!("w{hand_over}"), "runtime": "rust", "contracts": [contract]});
         let session = node.ask(Ask::new("POST", "/v1/workers/register").json(&register.to_string())).await.json();
         let poll = json!({"worker_session_id": session["worker_session_id"], "wait_ms": 60_000}).to_string();
-        let task = node.ask(Ask::new("POST", "/v1/workers/poll").json(&poll)).await;
+        let task = tokio::select! {
+            task = node.ask(Ask::new("POST", "/v1/workers/poll").json(&poll)) => task,
+            () = heartbeats(&node, &session) => unreachable!("they go on for ever"),
+        };
         assert_eq!(task.status, 200, "hand-over {hand_over}");
         assert_eq!((&task.json()["attempt"], &task.json()["redelivery"]), (&json!(1), &json!(hand_over > 1)));
         // It is never heard of again.
@@ -198,6 +203,17 @@ async fn a_task_that_kills_its_worker_ten_times_fails() {
     let state = ended(&node, "k").await;
     assert_eq!((&state["status"], &state["error"]["code"]), (&json!("FAILED"), &json!("WORKER_LOST")), "{state}");
     node.server.stop().await.unwrap();
+}
+
+/// A poll that waits is no sign of life: a worker that waits for as long as a session lasts says that it is there.
+async fn heartbeats(node: &Node, session: &Value) {
+    let every = Duration::from_millis(session["heartbeat_interval_ms"].as_u64().unwrap());
+    let mut ticks = tokio::time::interval(every);
+    let heartbeat = json!({"worker_session_id": session["worker_session_id"]}).to_string();
+    loop {
+        ticks.tick().await;
+        node.ask(Ask::new("POST", "/v1/workers/heartbeat").json(&heartbeat)).await;
+    }
 }
 
 const UNDO: &str = "
