@@ -27,6 +27,8 @@ pub struct Received {
     pub unit: String,
     /// Which attempt.
     pub attempt: u64,
+    /// Whether it was told that this attempt may have been handed over before.
+    pub redelivery: bool,
     /// The key that services know repetitions by.
     pub idempotency_key: String,
     /// What it got.
@@ -97,6 +99,7 @@ impl Ledger {
                 found.extend(faults.found());
             }
         }
+        found.extend(self.told_again());
         let mut keys: BTreeMap<&str, (String, &str)> = BTreeMap::new();
         for (token, task) in &self.tasks {
             let Some(named) = HandOver::of(token) else {
@@ -117,6 +120,28 @@ impl Ledger {
 }
 
 impl Ledger {
+    /// Whoever is handed an attempt that was handed over before is told so.
+    fn told_again(&self) -> Vec<Fault> {
+        let mut attempts: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (token, task) in &self.tasks {
+            // A token that is none is found elsewhere.
+            let Some(named) = HandOver::of(token) else { continue };
+            let attempt = (named.execution_id, named.run, task.unit.as_str(), task.attempt);
+            attempts.entry(attempt).or_default().push((named.seq, task.redelivery));
+        }
+        let mut found = Vec::new();
+        for ((id, _, unit, attempt), mut hand_overs) in attempts {
+            hand_overs.sort_unstable();
+            let mut faults = Faults::of(&id);
+            for (seq, _) in hand_overs.iter().skip(1).filter(|(_, redelivery)| !redelivery) {
+                let before = hand_overs[0].0;
+                faults.add("I15", format!("attempt {attempt} of {unit} came at {before} and at {seq}, without a word"));
+            }
+            found.extend(faults.found());
+        }
+        found
+    }
+
     /// An end that was read stays, and a cancel that was acknowledged is how it ended.
     fn ends_stand(&self, histories: &BTreeMap<String, History>) -> Vec<Fault> {
         let mut found = Vec::new();
@@ -242,6 +267,7 @@ mod tests {
             worker_id: "w1".into(),
             unit: "a".into(),
             attempt,
+            redelivery: false,
             idempotency_key: "k".into(),
             input: json!(7),
             result: Some(result),
@@ -282,6 +308,19 @@ mod tests {
         assert_eq!(found(&other, Some(run())), ["I11"]);
         let twice = with(|ledger| ledger.starts.get_mut("x").unwrap().created = 2);
         assert_eq!(found(&twice, Some(run())), ["I12"]);
+    }
+
+    #[test]
+    fn a_second_hand_over_without_a_word_is_found() {
+        let again = |redelivery| {
+            with(|ledger| {
+                let again = Received { redelivery, answered: None, ..ledger.tasks[&token(6)].clone() };
+                ledger.tasks.insert(token(7), again);
+            })
+        };
+        // A place where something else stands is found anyway.
+        assert_eq!(found(&again(true), Some(run())), ["I6"]);
+        assert_eq!(found(&again(false), Some(run())), ["I15", "I6"]);
     }
 
     #[test]

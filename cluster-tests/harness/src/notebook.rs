@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use orbit_cluster_tests::ledger::Ledger;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::lock;
 
@@ -13,6 +14,7 @@ use crate::lock;
 #[derive(Debug)]
 pub struct Notebook {
     ledger: Mutex<Ledger>,
+    accepted: Mutex<Vec<(Instant, String)>>,
     surprises: Mutex<Vec<String>>,
     /// Refusals by code, and other things that may happen: how often.
     refused: Mutex<BTreeMap<String, u64>>,
@@ -30,6 +32,7 @@ impl Default for Notebook {
     fn default() -> Self {
         Self {
             ledger: Mutex::default(),
+            accepted: Mutex::default(),
             surprises: Mutex::default(),
             refused: Mutex::default(),
             streams: watch::Sender::new(0),
@@ -44,6 +47,11 @@ impl Notebook {
     /// Starts, hand-overs, results: what the checkers compare with the histories.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
         lock(&self.ledger)
+    }
+
+    /// Tokens whose results were accepted, in the order in which workers were told so, and when.
+    pub fn accepted(&self) -> MutexGuard<'_, Vec<(Instant, String)>> {
+        lock(&self.accepted)
     }
 
     /// Notes what nobody should ever be told; a run fails for it.

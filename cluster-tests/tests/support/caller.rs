@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_cluster_tests::ledger::Start;
+use orbit_harness::Request;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use serde_json::{Value, json};
@@ -14,32 +15,44 @@ use super::{Shared, workload};
 
 /// Starts, and now and then cancels or reads, until the run closes.
 pub async fn run(shared: Arc<Shared>, number: usize, mut dice: SmallRng) {
-    let client = Client::of(&shared);
+    let mut client = Client::of(&shared, number);
     let mut count = 0;
     while !shared.closing() {
         let (workflow, input) = workload::pick(&mut dice);
         let id = format!("c{number}-{count}");
         count += 1;
-        start(&shared, &client, &id, workflow, &input).await;
-        if dice.random_ratio(1, 4)
-            && let Some(history) = client.history(&id).await
-        {
-            shared.ledger().read.push(history);
+        start(&shared, &mut client, &id, workflow, &input).await;
+        if dice.random_ratio(1, 4) {
+            match client.history(&id).await {
+                Some(history) => shared.ledger().read.push(history),
+                None => shared.surprise(format!("I20 {id}: its start was acknowledged, and a read did not find it")),
+            }
         }
         if workflow == "log" {
-            signals(&shared, &client, &id).await;
+            signals(&shared, &mut client, &id).await;
         }
         if ["nap", "tree"].contains(&workflow) && dice.random_ratio(1, 3) {
             sleep(Duration::from_millis(dice.random_range(0..500))).await;
-            cancel(&shared, &client, &id).await;
+            cancel(&shared, &mut client, &id).await;
         }
-        follow(&shared, &client, &id).await;
+        follow(&shared, &mut client, &id).await;
     }
 }
 
-async fn start(shared: &Shared, client: &Client, id: &str, workflow: &str, input: &Value) {
-    let body = json!({"workflow": workflow, "execution_id": id, "input": input});
-    let answer = client.post("/v1/executions", &body).await;
+/// Starts executions with these ids that sleep, and follows each.
+pub async fn crowd(shared: Arc<Shared>, number: usize, ids: Vec<String>, sleep_ms_max: u64) {
+    let mut client = Client::of(&shared, number);
+    for (place, id) in (0..).zip(&ids) {
+        let input = json!({"ms": sleep_ms_max * (place + 1) / ids.len() as u64});
+        start(&shared, &mut client, id, "nap", &input).await;
+    }
+    for id in &ids {
+        follow(&shared, &mut client, id).await;
+    }
+}
+
+pub async fn start(shared: &Shared, client: &mut Client, id: &str, workflow: &str, input: &Value) {
+    let answer = client.call(&Request::start(workflow, id, input)).await;
     if ![200, 201].contains(&answer.status) || answer.body["execution_id"] != id || answer.body["run"] != 1 {
         return shared.surprise(format!("start of {id}: {answer:?}"));
     }
@@ -50,13 +63,14 @@ async fn start(shared: &Shared, client: &Client, id: &str, workflow: &str, input
 }
 
 /// Sends all signals that the execution waits for, each until it is answered, and some of them again.
-async fn signals(shared: &Shared, client: &Client, id: &str) {
+async fn signals(shared: &Shared, client: &mut Client, id: &str) {
     for n in 0..workload::SIGNALS {
         let name = format!("{id}-{n}");
         shared.ledger().signals.entry(id.to_owned()).or_default().0.insert(name.clone());
         let path = format!("/v1/executions/{id}/signals/add?dedup_id={name}");
-        let first = client.post(&path, &json!({"n": n})).await;
-        let again = if n % 3 == 0 { Some(client.post(&path, &json!({"n": n})).await) } else { None };
+        let signal = Request::post("signal", id, &path, json!({"n": n}));
+        let first = client.call(&signal).await;
+        let again = if n % 3 == 0 { Some(client.call(&signal).await) } else { None };
         if first.status != 200 || again.is_some_and(|again| again.body != first.body) {
             return shared.surprise(format!("signal {name}: {first:?}"));
         }
@@ -65,8 +79,9 @@ async fn signals(shared: &Shared, client: &Client, id: &str) {
     }
 }
 
-async fn cancel(shared: &Shared, client: &Client, id: &str) {
-    let answer = client.post(&format!("/v1/executions/{id}/cancel"), &json!({"reason": "a test"})).await;
+pub async fn cancel(shared: &Shared, client: &mut Client, id: &str) {
+    let path = format!("/v1/executions/{id}/cancel");
+    let answer = client.call(&Request::post("cancel", id, &path, json!({"reason": "a test"}))).await;
     match (answer.status, answer.code()) {
         (200, _) => _ = shared.ledger().cancels.insert(id.to_owned(), true),
         (409, "EXECUTION_FINISHED") => _ = shared.ledger().cancels.insert(id.to_owned(), false),
@@ -74,9 +89,9 @@ async fn cancel(shared: &Shared, client: &Client, id: &str) {
     }
 }
 
-async fn follow(shared: &Shared, client: &Client, id: &str) {
+pub async fn follow(shared: &Shared, client: &mut Client, id: &str) {
     loop {
-        let answer = client.get(&format!("/v1/executions/{id}/wait?timeout_ms=10000")).await;
+        let answer = client.call(&Request::wait(id, Duration::from_secs(10))).await;
         let end = match (answer.status, answer.body["status"].as_str().unwrap_or_default()) {
             (200, "RUNNING") => continue,
             (200, "COMPLETED") => "WorkflowCompleted",

@@ -1,12 +1,11 @@
-//! Calls over HTTP, repeated while the node is away.
+//! Calls over HTTP, recorded, and repeated at other nodes while one does not know.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_cluster_tests::History;
-use orbit_harness::Pages;
-use reqwest::Method;
+use orbit_harness::{Outcome, Pages, Request};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
@@ -30,78 +29,69 @@ impl Answer {
     }
 }
 
-/// A client that finds the node again after each start.
-#[derive(Debug, Clone)]
+/// A client that finds the nodes again after each start. It prefers one of them.
+#[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,
-    http: reqwest::Client,
+    http: orbit_harness::Client,
+    home: usize,
 }
 
 impl Client {
-    pub fn of(shared: &Arc<Shared>) -> Self {
-        let http = reqwest::Client::builder().timeout(ANSWER_TIME_MAX).build().unwrap();
-        Self { shared: Arc::clone(shared), http }
+    /// `home` says which node it asks first, when there are several.
+    pub fn of(shared: &Arc<Shared>, home: usize) -> Self {
+        let http = orbit_harness::Client::patient(&shared.recorder, ANSWER_TIME_MAX).unwrap();
+        Self { shared: Arc::clone(shared), http, home }
     }
 
-    /// One attempt; `None`: nobody knows what became of it.
-    async fn once(&self, method: &Method, path: &str, body: Option<&(&'static str, String)>) -> Option<Answer> {
+    /// One attempt; `None`: nobody knows what became of it, or it may be tried again.
+    async fn once(&mut self, attempt: usize, request: &Request) -> Option<Answer> {
         let mut at = self.shared.at.subscribe();
-        let address = at.wait_for(|nodes| !nodes.is_empty()).await.unwrap()[0].http.clone();
-        let mut request = self.http.request(method.clone(), format!("http://{address}{path}"));
-        if let Some((media_type, text)) = body {
-            request = request.header("content-type", *media_type).body(text.clone());
-        }
-        let response = request.send().await;
-        let response = match response {
-            Ok(response) => response,
-            Err(error) => {
-                if error.is_timeout() && self.shared.at.borrow().first().is_some_and(|now| now.http == address) {
-                    self.shared.surprise(format!("no answer to {method} {path} within {ANSWER_TIME_MAX:?}"));
-                }
-                return None;
+        let nodes = at.wait_for(|nodes| !nodes.is_empty()).await.unwrap().clone();
+        let node = &nodes[(self.home + attempt) % nodes.len()];
+        let asked = Instant::now();
+        match self.http.call(node, request).await {
+            Outcome::Answered { status, output } => return Some(Answer { status, body: output }),
+            Outcome::Refused(why) if why.starts_with("no connection") => {}
+            Outcome::Refused(code) => self.shared.refused(&code),
+            // What a node may say of itself; anything else of the kind is looked at.
+            Outcome::Unknown(code) if ["OUTCOME_UNKNOWN", "STORAGE_ERROR"].contains(&code.as_str()) => {
+                self.shared.refused(&code);
             }
-        };
-        let status = response.status().as_u16();
-        let text = response.bytes().await.ok()?;
-        let body = serde_json::from_slice(&text);
-        Some(Answer { status, body: body.unwrap_or_else(|error| panic!("{method} {path}: {status}, {error}")) })
+            Outcome::Unknown(code) if code == "INTERNAL" || code.starts_with("HTTP ") => {
+                self.shared.surprise(format!("{} answered {code} to {request:?}", node.http));
+            }
+            Outcome::Unknown(_) if asked.elapsed() >= ANSWER_TIME_MAX && self.shared.at.borrow().contains(node) => {
+                self.shared.surprise(format!("{} has not answered {request:?} in {ANSWER_TIME_MAX:?}", node.http));
+            }
+            Outcome::Unknown(_) => {}
+        }
+        None
     }
 
     /// Repeats a call until somebody answers who knows. What may be repeated, may be called like this.
-    pub async fn call(&self, method: Method, path: &str, body: Option<(&'static str, String)>) -> Answer {
+    pub async fn call(&mut self, request: &Request) -> Answer {
         let deadline = Instant::now() + 2 * PATIENCE;
-        loop {
-            if let Some(answer) = self.once(&method, path, body.as_ref()).await {
-                match (answer.status, answer.code()) {
-                    (503, "NO_LEADER" | "OUTCOME_UNKNOWN") | (429, "OVERLOADED") | (500, "STORAGE_ERROR") => {
-                        self.shared.refused(answer.code());
-                    }
-                    _ => return answer,
-                }
+        for attempt in 0.. {
+            if let Some(answer) = self.once(attempt, request).await {
+                return answer;
             }
-            assert!(Instant::now() < deadline, "nobody answers {method} {path}");
+            assert!(Instant::now() < deadline, "nobody answers {request:?}");
             sleep(PAUSE).await;
         }
+        unreachable!("there is no last number")
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
-        self.call(Method::GET, path, None).await
-    }
-
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.call(Method::POST, path, Some(("application/json", body.to_string()))).await
-    }
-
-    pub async fn deploy(&self, documents: &str) {
-        let answer = self.call(Method::POST, "/v1/workflows", Some(("application/yaml", documents.to_owned()))).await;
+    pub async fn deploy(&mut self, documents: &str) {
+        let answer = self.call(&Request::deploy(documents)).await;
         assert!([200, 201].contains(&answer.status), "{answer:?}");
     }
 
     /// A history, page by page; `None`: there is no such execution.
-    pub async fn history(&self, id: &str) -> Option<History> {
+    pub async fn history(&mut self, id: &str) -> Option<History> {
         let mut pages = Pages::of(id);
         loop {
-            let page = self.get(&pages.path()).await;
+            let page = self.call(&Request::get("history", id, &pages.path())).await;
             match pages.add(page.status, &page.body).unwrap_or_else(|error| panic!("{error}")) {
                 ControlFlow::Break(history) => return history,
                 ControlFlow::Continue(more) => pages = more,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use orbit_cluster_tests::ledger::{Outcome, Received};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Job, Plan, Worker};
 use crate::Notebook;
@@ -95,6 +95,7 @@ impl Hands {
             worker_id: self.worker.id().to_owned(),
             unit: job.step_id,
             attempt: job.attempt.into(),
+            redelivery: job.redelivery,
             idempotency_key: job.idempotency_key,
             input: job.input,
             result: None,
@@ -152,6 +153,7 @@ impl Hands {
             Answer::Decided { accepted, reason } => {
                 self.notebook.ledger().answered(token, accepted);
                 if accepted {
+                    self.notebook.accepted().push((Instant::now(), token.to_owned()));
                     self.notebook.acknowledged();
                 } else {
                     self.notebook.refused(&format!("result {}", reason.unwrap_or_default()));
