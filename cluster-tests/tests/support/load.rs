@@ -39,9 +39,14 @@ impl Load {
         Self { shared, dir, logs, workers: JoinSet::new(), callers: JoinSet::new() }
     }
 
+    /// Registers workflows.
+    pub async fn deploy(&self, documents: &str) {
+        Client::of(&self.shared, 0).deploy(documents).await;
+    }
+
     /// Registers the workflows and sets callers and workers to work.
     pub async fn load(&mut self, seed: u64) {
-        Client::of(&self.shared, 0).deploy(workload::DOCUMENTS).await;
+        self.deploy(workload::DOCUMENTS).await;
         for number in 0..WORKERS {
             let worker = Worker::new(&format!("worker-{number}"), &workload::TASKS).plan(workload::plan);
             self.workers.spawn(worker.stream(Arc::clone(&self.shared.notebook), self.shared.at.subscribe()));
