@@ -90,7 +90,7 @@ fn who_is_needed_may_not_leave() {
         println!("no such node: {}", refused(&scene, 1, 99).await);
         scene.nodes[2].restart().await.unwrap_or_else(|error| panic!("{error}"));
         scene.ready().await;
-        scene.whole("after refusals").await;
+        scene.whole("after-refusals").await;
 
         for (name, number) in [("n3", three), ("n2", two)] {
             let body = json!({"node_id": number});
@@ -164,7 +164,7 @@ fn a_second_node_of_a_name_is_not_taken_in() {
         assert_eq!(list["nodes"].as_array().map(Vec::len), Some(3), "{list}");
         second.kill().await.unwrap();
         scene.load.shared.progress(60).await;
-        scene.whole("same name").await;
+        scene.whole("same-name").await;
         scene.end().await;
     });
 }

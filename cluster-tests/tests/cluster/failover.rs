@@ -51,7 +51,7 @@ fn what_a_killed_node_led_goes_on_elsewhere() {
             }
             kills.push(round(&scene, order.pop().unwrap(), &mut dice).await);
         }
-        scene.whole("after the kills").await;
+        scene.whole("killed").await;
         let histories = scene.end().await;
         figures(seed, &kills, &histories);
 

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use orbit_cluster_tests::ledger::Start;
 use orbit_harness::{Addresses, Client, Outcome, Request};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -53,6 +54,8 @@ pub struct Probe {
     shard: u64,
     writer: client::Client,
     count: u64,
+    /// Executions beside the one that is written to.
+    started: Vec<String>,
 }
 
 impl Probe {
@@ -62,7 +65,7 @@ impl Probe {
         let mut writer = client::Client::of(shared, 0);
         caller::start(shared, &mut writer, &id, "tally", &json!({})).await;
         shared.ledger().signals.insert(id.clone(), (BTreeSet::new(), Vec::new()));
-        Self { shared: Arc::clone(shared), id, shard, writer, count: 0 }
+        Self { shared: Arc::clone(shared), id, shard, writer, count: 0, started: Vec::new() }
     }
 
     /// Writes elsewhere, and reads at `old` what was acknowledged, until so much time has passed and so many writes were
@@ -86,7 +89,8 @@ impl Probe {
             // A new execution, too, of which the old leader may never have heard.
             if self.count % 5 == 1 && reads.len() < READS_MAX {
                 let id = id_on(self.shard, &format!("{}-{}", self.id, self.count));
-                self.start(&elsewhere, &id).await;
+                start(&self.shared, &elsewhere, &id).await;
+                self.started.push(id.clone());
                 let read = Request::get("read", &id, &format!("/v1/executions/{id}"));
                 reads.spawn(ask(Arc::clone(&self.shared), old.clone(), read, 1));
             }
@@ -112,22 +116,25 @@ impl Probe {
         seq
     }
 
-    async fn start(&self, nodes: &[Addresses], id: &str) {
-        let input = json!({"ms": 1});
-        let mut client = Client::new(&self.shared.recorder).unwrap();
-        let start = client.settle(nodes, &Request::start("nap", id, &input), PATIENCE).await;
-        let (status, body) = start.unwrap_or_else(|error| panic!("{error}"));
-        assert!(status < 300, "{id}: {status} {body}");
-        let created = u32::from(body["created"] == true);
-        let start = orbit_cluster_tests::ledger::Start { workflow: "nap".into(), input, created };
-        self.shared.ledger().starts.insert(id.to_owned(), start);
-    }
-
-    /// Ends the execution.
+    /// Lets all executions end.
     pub async fn end(mut self) {
+        for id in &self.started {
+            caller::follow(&self.shared, &mut self.writer, id).await;
+        }
         caller::cancel(&self.shared, &mut self.writer, &self.id).await;
         caller::follow(&self.shared, &mut self.writer, &self.id).await;
     }
+}
+
+/// Starts a short execution at one of these nodes.
+pub async fn start(shared: &Arc<Shared>, nodes: &[Addresses], id: &str) {
+    let input = json!({"ms": 1});
+    let mut client = Client::new(&shared.recorder).unwrap();
+    let start = client.settle(nodes, &Request::start("nap", id, &input), PATIENCE).await;
+    let (status, body) = start.unwrap_or_else(|error| panic!("{error}"));
+    assert!(status < 300, "{id}: {status} {body}");
+    let created = u32::from(body["created"] == true);
+    shared.ledger().starts.insert(id.to_owned(), Start { workflow: "nap".into(), input, created });
 }
 
 /// Reads whose answers may still be to come.

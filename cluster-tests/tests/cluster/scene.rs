@@ -2,16 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_cluster_tests::history::HandOver;
 use orbit_harness::{Client, Config, Launch, Node, NodeOptions, Outcome, Request, World, binary};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, timeout};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::probe;
 use crate::support::load::Load;
-use crate::support::{PATIENCE, workload};
+use crate::support::{PATIENCE, caller, client, workload};
 
 pub const SHARDS: u64 = 4;
 /// Slots of the ids; each shard owns as many.
@@ -170,21 +173,23 @@ impl<'a> Scene<'a> {
     /// Waits until each node takes a write for each shard.
     pub async fn whole(&self, name: &str) {
         let asked = Instant::now();
-        let mut writes = tokio::task::JoinSet::new();
+        let mut writes = JoinSet::new();
         for node in &self.nodes {
             for shard in 0..SHARDS {
                 let id = id_on(shard, &format!("{name}-{}", node.name()));
-                let (shared, at) = (std::sync::Arc::clone(&self.load.shared), [node.addresses()]);
+                let (shared, at) = (Arc::clone(&self.load.shared), [node.addresses()]);
                 writes.spawn(async move {
-                    let mut client = Client::new(&shared.recorder).unwrap();
-                    let input = json!({"ms": 1});
-                    let start = client.settle(&at, &Request::start("nap", &id, &input), PATIENCE).await;
-                    assert!(start.as_ref().is_ok_and(|(status, _)| *status < 300), "{id} at {at:?}: {start:?}");
+                    probe::start(&shared, &at, &id).await;
+                    id
                 });
             }
         }
-        writes.join_all().await;
+        let started = writes.join_all().await;
         println!("{name}: every node takes writes for every shard after {:?}", asked.elapsed());
+        let mut client = client::Client::of(&self.load.shared, 0);
+        for id in started {
+            caller::follow(&self.load.shared, &mut client, &id).await;
+        }
     }
 
     /// Lets everything end and judges it.
