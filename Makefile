@@ -10,7 +10,7 @@ demo: ## build orbit and show four stories: orders that succeed, one undone, a k
 	@scripts/demo
 
 test: ## everything that CI demands: checks, tests in all languages, short forms of the slow suites
-	@ci/run-parts deps format clippy deny test doctest planted kill harness model python examples demo
+	@ci/run-parts deps format clippy deny test doctest planted kill harness cluster model python examples demo
 
 check: ## the quick part of it: format, lints, dependencies, house rules; changes nothing
 	@ci/run-parts deps format clippy deny tidy

@@ -1,5 +1,5 @@
-//! Three nodes under load, and what may happen to them. Whatever was acknowledged is there, reads are current, everything
-//! ends.
+//! Three nodes under load, and what may happen to them. Whatever was acknowledged is there, reads are current, all that
+//! was started ends.
 //!
 //! - `scene`: the three nodes, and what is asked of them;
 //! - `probe`: writes at one node that another must show or refuse to answer for;

@@ -1,6 +1,6 @@
-//! Writes that are acknowledged at some nodes, and then asked for at another: it shows them, or does not answer for them.
+//! Writes that are acknowledged at some nodes, and then asked for at another: it shows them, or does not answer.
 //!
-//! A read that shows less than was acknowledged before it was sent is the answer of a leader that is none any more (I20).
+//! A read that shows less than was acknowledged before it was sent is the answer of a leader that is none (I20).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl Probe {
         Self { shared: Arc::clone(shared), id, shard, writer, count: 0, started: Vec::new() }
     }
 
-    /// Writes elsewhere, and reads at `old` what was acknowledged, until so much time has passed and so many writes were
-    /// acknowledged. The answers are for [`Asked::heard`]: a node that stands still gives them later.
+    /// Writes elsewhere, and reads at `old` what was acknowledged, until so much time has passed and so many writes
+    /// were acknowledged. The answers are for [`Asked::heard`]: a node that stands still gives them later.
     pub async fn run(
         mut self,
         elsewhere: Vec<Addresses>,

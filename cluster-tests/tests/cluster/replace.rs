@@ -1,5 +1,5 @@
-//! A node loses its disk. Started again under its name it is a new member; the old number is given up, and the cluster is
-//! whole again.
+//! A node loses its disk. Started again under its name it is a new member; the old number is given up, and the cluster
+//! is whole again.
 
 use std::collections::BTreeSet;
 
