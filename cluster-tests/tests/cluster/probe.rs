@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use orbit_cluster_tests::ledger::Start;
 use orbit_harness::{Addresses, Client, Outcome, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -54,6 +54,8 @@ pub struct Probe {
     shard: u64,
     writer: client::Client,
     count: u64,
+    /// Which node is asked first.
+    next: usize,
     /// Executions beside the one that is written to.
     started: Vec<String>,
 }
@@ -65,7 +67,7 @@ impl Probe {
         let mut writer = client::Client::of(shared, 0);
         caller::start(shared, &mut writer, &id, "tally", &json!({})).await;
         shared.ledger().signals.insert(id.clone(), (BTreeSet::new(), Vec::new()));
-        Self { shared: Arc::clone(shared), id, shard, writer, count: 0, started: Vec::new() }
+        Self { shared: Arc::clone(shared), id, shard, writer, count: 0, next: 0, started: Vec::new() }
     }
 
     /// Writes elsewhere, and reads at `old` what was acknowledged, until so much time has passed and so many writes
@@ -89,7 +91,8 @@ impl Probe {
             // A new execution, too, of which the old leader may never have heard.
             if self.count % 5 == 1 && reads.len() < READS_MAX {
                 let id = id_on(self.shard, &format!("{}-{}", self.id, self.count));
-                start(&self.shared, &elsewhere, &id).await;
+                let first = self.next % elsewhere.len();
+                start(&self.shared, &[&elsewhere[first..], &elsewhere[..first]].concat(), &id).await;
                 self.started.push(id.clone());
                 let read = Request::get("read", &id, &format!("/v1/executions/{id}"));
                 reads.spawn(ask(Arc::clone(&self.shared), old.clone(), read, 1));
@@ -107,13 +110,27 @@ impl Probe {
         sent(&self.shared);
         let path = format!("/v1/executions/{}/signals/add?dedup_id={name}", self.id);
         let signal = Request::post("signal", &self.id, &path, json!({"n": self.count}));
-        let mut client = Client::new(&self.shared.recorder).unwrap();
-        let (status, body) = client.settle(nodes, &signal, PATIENCE).await.unwrap_or_else(|error| panic!("{error}"));
+        let (status, body) = self.settle(nodes, &signal).await;
         let seq = body["seq"].as_u64().filter(|_| status == 200);
         let seq = seq.unwrap_or_else(|| panic!("{signal:?}: {status} {body}"));
         self.shared.ledger().signals.entry(self.id.clone()).or_default().1.push(name);
         self.shared.acknowledged();
         seq
+    }
+
+    /// Asks first who answered the last time: one that is cut off from the leader takes seconds to say so.
+    async fn settle(&mut self, nodes: &[Addresses], request: &Request) -> (u16, Value) {
+        let mut client = Client::new(&self.shared.recorder).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let node = &nodes[self.next % nodes.len()];
+            if let Outcome::Answered { status, output } = client.call(node, request).await {
+                return (status, output);
+            }
+            assert!(Instant::now() < deadline, "nobody answers {request:?}");
+            self.next += 1;
+            sleep(PAUSE).await;
+        }
     }
 
     /// Lets all executions end.
