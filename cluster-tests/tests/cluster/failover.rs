@@ -41,7 +41,7 @@ fn what_a_killed_node_led_goes_on_elsewhere() {
         let mut dice = SmallRng::seed_from_u64(seed);
         let mut scene = Scene::busy(world, seed).await;
         // Some sleep over every kill, and their timers fire all the same.
-        scene.load.crowd(SLEEPERS, 15_000 * rounds);
+        scene.load.crowd(SLEEPERS, 10_000 * rounds);
         let mut kills = Vec::new();
         let mut order = Vec::new();
         for _ in 0..rounds {
