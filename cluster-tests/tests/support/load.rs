@@ -99,7 +99,8 @@ impl Load {
         if timeout(PATIENCE, all).await.is_err() {
             let ledger = self.shared.ledger();
             let open: Vec<_> = ledger.starts.keys().filter(|id| !ledger.ends.contains_key(*id)).collect();
-            panic!("these do not end: {open:?}; see {}", self.dir.display());
+            let surprises = self.shared.surprises();
+            panic!("these do not end: {open:?}; surprises: {surprises:#?}; see {}", self.dir.display());
         }
         self.workers.shutdown().await;
     }
