@@ -136,8 +136,8 @@ fn a_bench_starts_its_own_node_and_counts_what_the_kernel_saw() {
         let (report, err, code) = bench(&arguments);
         assert_eq!((err.as_str(), code), ("", 0), "{report}");
         assert_eq!(report["failures"], 0, "{report}");
-        assert_ne!(report["server_pid"], report["load_pid"]);
-        for name in ["executions", "commits", "syncs", "server_pid", "cores"] {
+        assert_ne!(report["server_pids"], serde_json::json!([report["load_pid"]]));
+        for name in ["executions", "commits", "syncs", "nodes", "cores"] {
             assert!(report[name].as_u64().is_some_and(|count| count > 0), "{name}: {report}");
         }
         for name in ["execution_ms", "ready_to_worker_ms"] {
@@ -145,6 +145,15 @@ fn a_bench_starts_its_own_node_and_counts_what_the_kernel_saw() {
             assert!(spread["count"].as_u64().is_some_and(|count| count > 0), "{name}: {report}");
             assert!(spread["p50"].as_f64() <= spread["max"].as_f64(), "{name}: {report}");
         }
+    }
+    let (report, err, code) = bench(&["--nodes", "1,3", "--shards", "4", "--chain", "2", "--time", "2s"]);
+    assert_eq!((err.as_str(), code), ("", 0), "{report}");
+    for (report, nodes) in report.as_array().expect("one for each").iter().zip([1, 3]) {
+        assert_eq!(report["nodes"], nodes, "{report}");
+        assert_eq!(report["server_pids"].as_array().map(Vec::len), Some(nodes), "{report}");
+        let counts = ["executions", "commits"].map(|name| report[name].as_u64().unwrap_or_default());
+        assert!(counts.iter().all(|count| *count > 0), "{report}");
+        assert!(report["cpu_ms_per_execution"].as_f64().is_some_and(|time| time > 0.0), "{report}");
     }
     let (report, err, code) = bench(&["--timers", "20", "--within", "1s"]);
     assert_eq!((err.as_str(), code, &report["timer_late_ms"]["count"]), ("", 0, &20.into()), "{report}");

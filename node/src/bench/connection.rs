@@ -1,4 +1,4 @@
-//! The way to the node: a few gRPC connections for all callers.
+//! The way to the nodes: a few gRPC connections to each for all callers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tonic::{Request, Status};
 
 use super::Error;
 use super::documents::Document;
-use super::node::Node;
+use super::target::Target;
 
 /// Callers on one connection.
 const CALLERS_PER_CONNECTION: u32 = 128;
@@ -60,11 +60,13 @@ pub(super) enum NotStarted {
 }
 
 impl Connection {
-    pub(super) async fn open(node: &Node, callers: u32) -> Result<Self, Error> {
-        let endpoint = Endpoint::from_shared(format!("http://{}", node.grpc))?.tcp_nodelay(true);
+    pub(super) async fn open(node: &Target, callers: u32) -> Result<Self, Error> {
         let mut channels = Vec::new();
         for _ in 0..callers.div_ceil(CALLERS_PER_CONNECTION).max(1) {
-            channels.push(endpoint.connect().await?);
+            for grpc in &node.grpc {
+                let endpoint = Endpoint::from_shared(format!("http://{grpc}"))?.tcp_nodelay(true);
+                channels.push(endpoint.connect().await?);
+            }
         }
         let bearer = node.token.as_ref().map(|token| format!("Bearer {token}").parse());
         let value = bearer.transpose().map_err(|_| Error::Node("the token is no text for a header".to_owned()))?;
@@ -78,9 +80,10 @@ impl Connection {
         Caller(api.max_decoding_message_size(MESSAGE_BYTES_MAX))
     }
 
-    /// The operations of a worker.
-    pub(super) fn workers(&self) -> Workers {
-        let channel = self.channels[0].clone();
+    /// The operations of a worker, at the node with this number.
+    pub(super) fn workers(&self, node: usize) -> Workers {
+        // The first connections go to one node each.
+        let channel = self.channels[node].clone();
         let workers = WorkerServiceClient::with_interceptor(channel, self.credential.clone());
         workers.max_decoding_message_size(MESSAGE_BYTES_MAX)
     }

@@ -1,8 +1,8 @@
-//! What the kernel counts about the node's process.
+//! What the kernel counts about the nodes' processes.
 //!
 //! Syncs are counted in one of two ways, and a report says which:
 //!
-//! - `perf`: the process's own calls of fdatasync and fsync, by `perf stat` on their tracepoints. Exact; needs `perf`
+//! - `perf`: the processes' own calls of fdatasync and fsync, by `perf stat` on their tracepoints. Exact; needs `perf`
 //!   and the right to use it.
 //! - `device`: flushes of the block device that the data lies on (field 16 of its `stat`). Those of other processes are
 //!   among them, and the kernel may answer several syncs with one flush.
@@ -21,6 +21,8 @@ use tokio::time::timeout;
 const PERF: Duration = Duration::from_secs(10);
 /// Place of the flushes in a device's `stat`.
 const FLUSHES: usize = 15;
+/// Place of the time in user code, before that in the kernel, behind the name in a process's `stat`.
+const CPU_FIELD: usize = 11;
 
 /// A running count of syncs.
 pub(super) enum Syncs {
@@ -42,9 +44,9 @@ pub(super) struct Counted {
 
 impl Syncs {
     /// Begins to count.
-    pub(super) async fn begin(pid: Option<u32>, data: Option<&Path>) -> Self {
-        if let Some(pid) = pid
-            && let Some(perf) = perf(pid).await
+    pub(super) async fn begin(pids: &[u32], data: Option<&Path>) -> Self {
+        if !pids.is_empty()
+            && let Some(perf) = perf(pids).await
         {
             return Self::Perf(perf);
         }
@@ -68,10 +70,11 @@ impl Syncs {
 
 /// perf counts while a command runs: one that says a word when it begins, which is when counting has begun, and ends
 /// when it is told to.
-async fn perf(pid: u32) -> Option<Child> {
+async fn perf(pids: &[u32]) -> Option<Child> {
+    let pids: Vec<_> = pids.iter().map(u32::to_string).collect();
     let mut child = Command::new("perf")
         .args(["stat", "-x", ",", "-e", "syscalls:sys_enter_fdatasync,syscalls:sys_enter_fsync", "-p"])
-        .arg(pid.to_string())
+        .arg(pids.join(","))
         .args(["--", "sh", "-c", "echo; read end"])
         .env("LC_ALL", "C")
         .stdin(Stdio::piped())
@@ -127,6 +130,16 @@ pub(super) fn rss_bytes(pid: u32) -> Option<u64> {
     field(&format!("/proc/{pid}/status"), "VmRSS:").map(|kib| kib * 1024)
 }
 
+/// Time that a process has had on a processor, all its threads together.
+pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program stands in parentheses, and may hold anything.
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks: Vec<u64> =
+        fields.split_whitespace().skip(CPU_FIELD).take(2).filter_map(|text| text.parse().ok()).collect();
+    Some(Duration::from_millis(ticks.iter().sum::<u64>() * 1_000 / rustix::param::clock_ticks_per_second()))
+}
+
 fn field(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -135,7 +148,7 @@ fn field(file: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{perf_sum, rss_bytes, written_bytes};
+    use super::{cpu_time, perf_sum, rss_bytes, written_bytes};
 
     #[test]
     fn what_perf_says_is_added_up() {
@@ -149,6 +162,10 @@ mod tests {
         let own = std::process::id();
         assert!(rss_bytes(own).is_some_and(|bytes| bytes > 100_000));
         assert!(written_bytes(own).is_some());
-        assert_eq!(rss_bytes(u32::MAX), None);
+        let before = cpu_time(own).unwrap();
+        while cpu_time(own).unwrap() == before {
+            std::hint::black_box([0_u64; 4096]);
+        }
+        assert_eq!((rss_bytes(u32::MAX), cpu_time(u32::MAX)), (None, None));
     }
 }

@@ -1,7 +1,8 @@
 //! Measures a node from outside, as its clients and workers see it.
 //!
-//! - [`node`]: the node that is measured, a process of its own
-//! - [`kernel`]: what the kernel counts about that process
+//! - [`target`]: the node that is measured, or the cluster
+//! - [`own`]: nodes that are started for it, each a process of its own
+//! - [`kernel`]: what the kernel counts about these processes
 //! - [`documents`]: the workflows that are run
 //! - [`connection`]: the way to the node
 //! - [`worker`]: the worker, which does nothing but answer
@@ -24,10 +25,11 @@ mod connection;
 mod documents;
 mod kernel;
 mod load;
-mod node;
+mod own;
 mod readiness;
 mod report;
 mod sleepers;
+mod target;
 mod throughput;
 mod timers;
 mod worker;
@@ -84,7 +86,9 @@ pub(crate) struct Options {
     pub(crate) warm_up: Duration,
     /// None: one is started.
     pub(crate) node: Option<Foreign>,
-    /// Where the data of a node that is started lies; it is removed afterwards.
+    /// How many shards nodes that are started have, if not the usual number.
+    pub(crate) shards: Option<u16>,
+    /// Where the data of nodes that are started lies; it is removed afterwards.
     pub(crate) data_dir: Option<PathBuf>,
 }
 
@@ -113,9 +117,9 @@ impl Error {
     }
 }
 
-/// Measures.
-pub(crate) async fn run(options: &Options) -> Result<Report, Error> {
-    let node = node::Node::get(options).await?;
+/// Measures a node, or a cluster of so many.
+pub(crate) async fn run(options: &Options, nodes: u16) -> Result<Report, Error> {
+    let node = target::Target::get(options, nodes).await?;
     let measured = match options.what {
         What::Throughput(shape) => throughput::measure(options, shape, &node).await,
         What::Sleepers(count) => sleepers::measure(options, count, &node).await,

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::kernel::Counted;
-use super::node::Node;
+use super::target::Target;
 
 /// Longest time that is told apart.
 const TIME_US_MAX: u64 = 3_600_000_000;
@@ -75,6 +75,8 @@ pub(crate) struct Report {
     /// `perf`: the node's own calls; `device`: flushes of its disk; `none`.
     pub(crate) syncs_counted_by: &'static str,
     pub(crate) written_bytes_per_execution: Option<f64>,
+    /// Time on a processor, of all nodes together.
+    pub(crate) cpu_ms_per_execution: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rss_empty_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +88,8 @@ pub(crate) struct Report {
     pub(crate) failures: u64,
     /// Some of them in words.
     pub(crate) failed: Vec<String>,
-    pub(crate) server_pid: Option<u32>,
+    pub(crate) nodes: usize,
+    pub(crate) server_pids: Vec<u32>,
     pub(crate) load_pid: u32,
     pub(crate) build_profile: &'static str,
     pub(crate) commit: &'static str,
@@ -96,11 +99,12 @@ pub(crate) struct Report {
 
 impl Report {
     /// What is known before anything is measured.
-    pub(super) fn about(what: String, node: &Node) -> Self {
+    pub(super) fn about(what: String, node: &Target) -> Self {
         let version = env!("ORBIT_VERSION");
         Self {
             what,
-            server_pid: node.pid,
+            nodes: node.grpc.len(),
+            server_pids: node.pids.clone(),
             load_pid: std::process::id(),
             build_profile: if cfg!(debug_assertions) { "debug" } else { "release" },
             commit: version.split(['(', ')']).nth(1).unwrap_or("unknown"),
@@ -122,6 +126,7 @@ impl Report {
         self.syncs_counted_by = counts.syncs.by;
         self.syncs_per_execution = counts.syncs.syncs.map(per_execution);
         self.written_bytes_per_execution = counts.written_bytes.map(per_execution);
+        self.cpu_ms_per_execution = counts.cpu_time.map(|time| time.as_secs_f64() * 1e3 / executions.max(1) as f64);
     }
 
     /// Whether the figures may be used: everything went well, and it went to disk.
@@ -131,7 +136,7 @@ impl Report {
         }
         match self.syncs {
             Some(0) => Some("nothing was synced to disk, so nothing was durable".to_owned()),
-            None if self.server_pid.is_none() => {
+            None if self.server_pids.is_empty() => {
                 Some("syncs were not counted; name the node's process with --server-pid".to_owned())
             }
             None => Some("syncs were not counted; that needs the right to use `perf`".to_owned()),
@@ -141,10 +146,11 @@ impl Report {
     }
 }
 
-/// What happened on the node's side in the meantime.
+/// What happened on the nodes' side in the meantime.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts {
     pub(super) commits: u64,
     pub(super) syncs: Counted,
     pub(super) written_bytes: Option<u64>,
+    pub(super) cpu_time: Option<Duration>,
 }

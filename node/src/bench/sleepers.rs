@@ -6,10 +6,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::connection::Connection;
-use super::kernel::rss_bytes;
 use super::load::{Tally, start_all};
-use super::node::Node;
 use super::report::Report;
+use super::target::Target;
 use super::throughput::{Span, prefix};
 use super::{Error, Options, documents};
 
@@ -22,7 +21,7 @@ const STEADY: u32 = 5;
 /// It is looked at so often at most.
 const LOOKS_MAX: u32 = 60;
 
-pub(super) async fn measure(options: &Options, count: u32, node: &Node) -> Result<Report, Error> {
+pub(super) async fn measure(options: &Options, count: u32, node: &Target) -> Result<Report, Error> {
     let connection = Connection::open(node, options.callers).await?;
     let (document, tally, prefix) = (documents::sleeper(), Arc::new(Tally::new()), prefix());
     connection.caller(0).register(&document).await?;
@@ -31,11 +30,11 @@ pub(super) async fn measure(options: &Options, count: u32, node: &Node) -> Resul
     };
     // Connections, caches and buffers belong to the empty node.
     start_all(&connection, options.callers, &document.name, ids("warm", WARM_UP), &tally).await;
-    let empty = settled(node.pid).await;
+    let empty = settled(node).await;
     let span = Span::begin(node).await?;
     start_all(&connection, options.callers, &document.name, ids("nap", count), &tally).await;
     let (took, counts) = span.end(node).await?;
-    let full = settled(node.pid).await;
+    let full = settled(node).await;
     let (_, active) = node.applied().await?;
     let wanted = u64::from(count) + u64::from(WARM_UP);
     if active < wanted {
@@ -52,12 +51,11 @@ pub(super) async fn measure(options: &Options, count: u32, node: &Node) -> Resul
 }
 
 /// Memory once it becomes no less: what is idle is put aside after a while.
-async fn settled(pid: Option<u32>) -> Option<u64> {
-    let pid = pid?;
-    let (mut least, mut steady) = (rss_bytes(pid)?, 0);
+async fn settled(node: &Target) -> Option<u64> {
+    let (mut least, mut steady) = (node.rss_bytes()?, 0);
     for _ in 0..LOOKS_MAX {
         sleep(LOOK).await;
-        let now = rss_bytes(pid)?;
+        let now = node.rss_bytes()?;
         // Less than a hundredth is noise.
         steady = if now + now / 100 < least { 0 } else { steady + 1 };
         least = least.min(now);
@@ -65,5 +63,5 @@ async fn settled(pid: Option<u32>) -> Option<u64> {
             break;
         }
     }
-    rss_bytes(pid)
+    node.rss_bytes()
 }

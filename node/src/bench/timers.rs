@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 
 use super::connection::{Caller, Connection};
 use super::load::{Tally, start_all};
-use super::node::Node;
 use super::readiness::wall_us;
 use super::report::{Report, Spread, histogram};
+use super::target::Target;
 use super::throughput::{Span, prefix};
 use super::{Error, Options, documents, number};
 
@@ -19,7 +19,7 @@ const LEAD: Duration = Duration::from_secs(3);
 /// So many starts per millisecond are expected at least.
 const STARTS_PER_MS: u32 = 1;
 
-pub(super) async fn measure(options: &Options, count: u32, within: Duration, node: &Node) -> Result<Report, Error> {
+pub(super) async fn measure(options: &Options, count: u32, within: Duration, node: &Target) -> Result<Report, Error> {
     let connection = Connection::open(node, options.callers).await?;
     let (document, tally, prefix) = (documents::timer(), Arc::new(Tally::new()), prefix());
     connection.caller(0).register(&document).await?;

@@ -30,17 +30,22 @@ pub(super) struct Notes {
     pub(super) receipts: Arc<Receipts>,
 }
 
-/// Works until dropped; ends by itself only when something is wrong. `known` becomes true once it is registered.
-pub(super) async fn work(
-    connection: Connection,
-    hands: Hands,
-    slots: u32,
-    notes: Notes,
-    known: watch::Sender<bool>,
-) -> Error {
+/// A worker at one of the nodes.
+pub(super) struct Worker {
+    pub(super) connection: Connection,
+    /// Which node.
+    pub(super) at: usize,
+    pub(super) slots: u32,
+    pub(super) notes: Notes,
+    /// One more once it is registered.
+    pub(super) known: watch::Sender<usize>,
+}
+
+/// Works until dropped; ends by itself only when something is wrong.
+pub(super) async fn work(worker: Worker, hands: Hands) -> Error {
     let worked = match hands {
-        Hands::Stream => stream(connection.workers(), slots, &notes, &known).await,
-        Hands::Poll => poll(connection, slots, notes, &known).await,
+        Hands::Stream => stream(&worker).await,
+        Hands::Poll => poll(&worker).await,
     };
     match worked {
         Ok(()) => Error::Worker("the node ended the stream".to_owned()),
@@ -48,12 +53,12 @@ pub(super) async fn work(
     }
 }
 
-fn registration(slots: u32) -> RegisterRequest {
+fn registration(worker: &Worker) -> RegisterRequest {
     RegisterRequest {
-        worker_id: "bench".to_owned(),
+        worker_id: format!("bench-{}", worker.at + 1),
         runtime: "bench".to_owned(),
         contracts: vec![TaskContract { task_name: TASK.to_owned(), contract_version: TASK_VERSION.to_owned() }],
-        slots: Some(slots),
+        slots: Some(worker.slots),
         ..RegisterRequest::default()
     }
 }
@@ -67,9 +72,10 @@ fn succeeded(token: String) -> TaskResult {
 }
 
 /// Takes tasks from one stream. Receipts, results and new slots for all that came together go back together.
-async fn stream(mut workers: Workers, slots: u32, notes: &Notes, known: &watch::Sender<bool>) -> Result<(), Error> {
+async fn stream(worker: &Worker) -> Result<(), Error> {
+    let mut workers = worker.connection.workers(worker.at);
     let (send, messages) = mpsc::channel(MESSAGES_MAX);
-    let hello = WorkerMessage { hello: Some(registration(slots)), slots, ..WorkerMessage::default() };
+    let hello = WorkerMessage { hello: Some(registration(worker)), slots: worker.slots, ..WorkerMessage::default() };
     let closed = |_| Error::Worker("the stream is closed".to_owned());
     send.send(hello).await.map_err(closed)?;
     let mut incoming = workers.work(ReceiverStream::new(messages)).await.map_err(Error::call("working"))?.into_inner();
@@ -88,7 +94,7 @@ async fn stream(mut workers: Workers, slots: u32, notes: &Notes, known: &watch::
         let Some(NodeMessage { welcome, tasks, acks, .. }) = message else { return Ok(()) };
         if let Some(RegisterResponse { heartbeat_interval_ms, .. }) = welcome {
             beat = interval(Duration::from_millis(heartbeat_interval_ms.max(100)));
-            known.send_replace(true);
+            worker.known.send_modify(|known| *known += 1);
         }
         let mut answer = WorkerMessage::default();
         for ack in acks {
@@ -98,13 +104,13 @@ async fn stream(mut workers: Workers, slots: u32, notes: &Notes, known: &watch::
                     held.remove(&ack.token);
                     if !ack.accepted {
                         let why = code.or(ack.reason.as_deref()).unwrap_or("no reason");
-                        notes.tally.failed(format!("a result was not accepted: {why}"));
+                        worker.notes.tally.failed(format!("a result was not accepted: {why}"));
                     }
                 }
             }
         }
         for task in tasks {
-            notes.took(&task);
+            worker.notes.took(&task);
             held.insert(task.token.clone());
             answer.slots += 1;
             answer.receipts.push(task.token.clone());
@@ -117,16 +123,16 @@ async fn stream(mut workers: Workers, slots: u32, notes: &Notes, known: &watch::
 }
 
 /// Every slot asks by itself.
-async fn poll(connection: Connection, slots: u32, notes: Notes, known: &watch::Sender<bool>) -> Result<(), Error> {
-    let mut workers = connection.workers();
-    let registered = workers.register(registration(slots)).await.map_err(Error::call("registering"))?.into_inner();
-    known.send_replace(true);
+async fn poll(worker: &Worker) -> Result<(), Error> {
+    let mut workers = worker.connection.workers(worker.at);
+    let registered = workers.register(registration(worker)).await.map_err(Error::call("registering"))?.into_inner();
+    worker.known.send_modify(|known| *known += 1);
     let session = registered.worker_session_id;
     let held: Arc<Mutex<HashSet<String>>> = Arc::default();
     let mut asking = tokio::task::JoinSet::new();
-    for _ in 0..slots {
-        let (workers, session) = (connection.workers(), session.clone());
-        let (notes, held) = (notes.clone(), Arc::clone(&held));
+    for _ in 0..worker.slots {
+        let (workers, session) = (worker.connection.workers(worker.at), session.clone());
+        let (notes, held) = (worker.notes.clone(), Arc::clone(&held));
         asking.spawn(async move { ask(workers, session, &notes, &held).await });
     }
     let mut beat = interval(Duration::from_millis(registered.heartbeat_interval_ms.max(100)));

@@ -8,7 +8,7 @@ use super::print::{Form, Output};
 use super::remote::{block_on, duration};
 use crate::bench::{self, Foreign, Hands, Options, Report, Shape, Spread, What};
 
-/// Measure a node: one that is started for it, in a process of its own, or one that is named.
+/// Measure a node or a cluster: one that is started for it, each node a process of its own, or a node that is named.
 ///
 /// Callers start executions and wait for their end, one after the other; a worker answers each task at once. The time
 /// of an execution goes from the call that starts it to the answer that says that it is over. Exit code 1 when
@@ -48,6 +48,17 @@ pub(crate) struct Bench {
     /// How long it runs before.
     #[arg(long, default_value = "3s", value_parser = duration, value_name = "DURATION")]
     warm_up: Duration,
+    /// A cluster of so many nodes is started; several numbers with commas: one after the other, and compared.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_delimiter = ',', conflicts_with = "address")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=9))]
+    nodes: Vec<u16>,
+    /// How many shards what is started has, if not 16.
+    #[arg(long, value_name = "COUNT", conflicts_with = "address")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    shards: Option<u16>,
+    /// How often all of that is measured, by turns.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
     /// The node to measure; one is started if none is named.
     #[arg(long, value_name = "URL", requires = "grpc_address")]
     address: Option<String>,
@@ -70,16 +81,29 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn run(&self, output: &mut Output) -> Vec<Error> {
-        let report = match block_on(bench::run(&self.options())) {
-            Ok(Ok(report)) => report,
-            Ok(Err(error)) => return vec![error.into()],
-            Err(error) => return vec![error],
-        };
-        match self.output {
-            Form::Table => print(&report, output),
-            form => output.value(form, &report),
+        let mut reports = Vec::new();
+        for nodes in (0..self.rounds).flat_map(|_| &self.nodes) {
+            let report = match block_on(bench::run(&self.options(), *nodes)) {
+                Ok(Ok(report)) => report,
+                Ok(Err(error)) => return vec![error.into()],
+                Err(error) => return vec![error],
+            };
+            if self.output == Form::Table {
+                print(&report, output);
+                if let Some(first) = reports.first() {
+                    compare(first, &report, output);
+                }
+                output.line("");
+                output.flush();
+            }
+            reports.push(report);
         }
-        report.fault().map(Error::Bench).into_iter().collect()
+        match (self.output, &reports[..]) {
+            (Form::Table, _) => {}
+            (form, [report]) => output.value(form, report),
+            (form, reports) => output.value(form, &reports),
+        }
+        reports.iter().filter_map(Report::fault).map(Error::Bench).collect()
     }
 
     fn options(&self) -> Options {
@@ -101,6 +125,7 @@ impl Bench {
             time: self.time,
             warm_up: self.warm_up,
             node,
+            shards: self.shards,
             data_dir: self.data_dir.clone(),
         }
     }
@@ -142,9 +167,31 @@ fn print(report: &Report, output: &mut Output) {
     {
         row("memory", format!("{empty} bytes empty, {full} full, {each:.0} per execution"));
     }
+    if let Some(each) = report.cpu_ms_per_execution {
+        row("processor", format!("{each:.3} ms per execution"));
+    }
     row("busy answers", report.busy.to_string());
     row("failures", report.failures.to_string());
-    let server = report.server_pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
-    row("processes", format!("node {server}, load {}, on {} cores", report.load_pid, report.cores));
+    let nodes = match &report.server_pids[..] {
+        [] => "unknown".to_owned(),
+        pids => pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "),
+    };
+    row("processes", format!("node {nodes}, load {}, on {} cores", report.load_pid, report.cores));
     row("build", format!("{} {}, node {}", report.build_profile, report.commit, report.server_version));
+}
+
+/// What a report is beside the first of its run.
+fn compare(first: &Report, report: &Report, output: &mut Output) {
+    let median = |report: &Report| report.execution_ms.as_ref().map(|spread| spread.p50);
+    let ratios = [
+        ("executions", Some(report.executions_per_s).zip(Some(first.executions_per_s))),
+        ("p50", median(report).zip(median(first))),
+        ("processor", report.cpu_ms_per_execution.zip(first.cpu_ms_per_execution)),
+        ("written", report.written_bytes_per_execution.zip(first.written_bytes_per_execution)),
+    ];
+    let ratios = ratios.iter().filter_map(|(name, figures)| {
+        let (this, first) = figures.filter(|(_, first)| *first > 0.0)?;
+        Some(format!("{name} {:.2}", this / first))
+    });
+    output.line(format_args!("{:<22}{}", "times the first", ratios.collect::<Vec<_>>().join(", ")));
 }
