@@ -243,6 +243,8 @@ impl<E: Environment> ShardState<E> {
         self.context.desk.resign(self.context.shard);
         self.context.silence.clear();
         self.context.broken.clear();
+        // They are the next leader's: who adds up what the nodes say counts none twice.
+        self.context.recount(0);
         self.context.waiters.wake_all();
         self.context.changes.wake_all();
         tracing::info!(shard = self.context.shard, "this node no longer leads the shard");

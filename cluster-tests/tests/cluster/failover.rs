@@ -1,6 +1,7 @@
 //! A node is killed under load, and what it led goes on elsewhere; then it comes back, and the next one is killed.
 //!
-//! `FAILOVER_ROUNDS` (5) kills with dice from `FAILOVER_SEED` (1). Each cycle of three kills hits each node, in a new
+//! `FAILOVER_ROUNDS` (5) kills with dice from `FAILOVER_SEED` (1), while `FAILOVER_OPEN` (200) executions sleep over
+//! them all, and `FAILOVER_CROWD` (0) more, too many to look at each, which `orbit bench` starts. Each cycle of three kills hits each node, in a new
 //! order. From a kill to the first step of each shard that the node led is measured by the times in the histories: all
 //! come from one machine. They are printed and kept; nothing is asserted about them, for the machine has other work.
 
@@ -8,16 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use orbit_cluster_tests::History;
+use orbit_harness::{Request, binary};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
+use tokio::process::Command;
 use tokio::time::{Duration, sleep};
 
 use crate::number;
 use crate::scene::{Scene, launch, shard_of, world};
 
-const SLEEPERS: usize = 200;
+/// Callers of `orbit bench` that start the crowd.
+const CROWD_CALLERS: &str = "64";
+
+/// Those that it starts to begin with.
+const BENCH_WARM_UP: u64 = 100;
 
 /// A kill: whom, what it led, between which times.
 struct Kill {
@@ -35,13 +42,17 @@ fn now_ms() -> u64 {
 #[test]
 fn what_a_killed_node_led_goes_on_elsewhere() {
     let (rounds, seed) = (number("FAILOVER_ROUNDS", 5), number("FAILOVER_SEED", 1));
-    println!("FAILOVER_SEED={seed} FAILOVER_ROUNDS={rounds}");
+    let (open, crowd) = (number("FAILOVER_OPEN", 200), number("FAILOVER_CROWD", 0));
+    println!("FAILOVER_SEED={seed} FAILOVER_ROUNDS={rounds} FAILOVER_OPEN={open} FAILOVER_CROWD={crowd}");
     let world = world("failover");
     world.run(async |world| {
         let mut dice = SmallRng::seed_from_u64(seed);
         let mut scene = Scene::busy(world, seed).await;
+        if crowd > 0 {
+            started_by_bench(&scene, crowd).await;
+        }
         // Some sleep over every kill, and their timers fire all the same.
-        scene.load.crowd(SLEEPERS, 10_000 * rounds);
+        scene.load.crowd(usize::try_from(open).unwrap(), 10_000 * rounds);
         let mut kills = Vec::new();
         let mut order = Vec::new();
         for _ in 0..rounds {
@@ -53,7 +64,9 @@ fn what_a_killed_node_led_goes_on_elsewhere() {
         }
         scene.whole("killed").await;
         let histories = scene.end().await;
-        figures(seed, &kills, &histories);
+        scene.balanced().await;
+        assert_eq!(active(&scene).await, if crowd > 0 { crowd + BENCH_WARM_UP } else { 0 }, "still sleep");
+        figures(seed, open + crowd, &kills, &histories);
 
         // What is at rest stays as it is, whoever leads it.
         for node in &scene.nodes {
@@ -62,6 +75,28 @@ fn what_a_killed_node_led_goes_on_elsewhere() {
         world.start_all(&launch()).await.unwrap_or_else(|error| panic!("{error}"));
         assert!(scene.load.histories().await == histories, "a stop of all nodes changed a history");
     });
+}
+
+/// Executions that sleep for an hour, started by `orbit bench`, which starts some more beforehand.
+async fn started_by_bench(scene: &Scene<'_>, count: u64) {
+    let at = scene.nodes[0].addresses();
+    let (count, http) = (count.to_string(), format!("http://{}", at.http));
+    let arguments = ["bench", "--sleepers", &count, "--callers", CROWD_CALLERS, "--output", "json", "--address", &http];
+    let mut bench = Command::new(binary().unwrap_or_else(|error| panic!("{error}")));
+    let out = bench.args(arguments).args(["--grpc-address", &at.grpc]).kill_on_drop(true).output().await.unwrap();
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"));
+    println!("{report:#}");
+    assert_eq!(report["failures"], 0);
+}
+
+/// Executions that are not over: each node counts those of the shards that it leads.
+async fn active(scene: &Scene<'_>) -> u64 {
+    let mut active = 0;
+    for node in &scene.nodes {
+        let health = scene.ask(node, &Request::get("health", node.name(), "/v1/health"), 200).await;
+        active += health["active_executions"].as_u64().unwrap();
+    }
+    active
 }
 
 async fn round(scene: &Scene<'_>, which: usize, dice: &mut SmallRng) -> Kill {
@@ -83,7 +118,7 @@ async fn round(scene: &Scene<'_>, which: usize, dice: &mut SmallRng) -> Kill {
 
 /// From each kill to the first success on each shard that the node led. A result that the node had proposed bears a
 /// time before its death, so what comes later was decided by the next leader.
-fn figures(seed: u64, kills: &[Kill], histories: &BTreeMap<String, History>) {
+fn figures(seed: u64, open: u64, kills: &[Kill], histories: &BTreeMap<String, History>) {
     let mut table = Vec::new();
     let mut longest_ms = 0;
     for (number, kill) in (1..).zip(kills) {
@@ -104,7 +139,7 @@ fn figures(seed: u64, kills: &[Kill], histories: &BTreeMap<String, History>) {
             "by_shard_ms": steps}));
     }
     println!("longest: {longest_ms} ms");
-    write(seed, &json!({"kills": table, "longest_ms": longest_ms, "executions": histories.len()}));
+    write(seed, &json!({"kills": table, "longest_ms": longest_ms, "open": open, "executions": histories.len()}));
 }
 
 fn write(seed: u64, figures: &Value) {

@@ -94,8 +94,8 @@ impl Own {
         }
     }
 
-    pub(super) fn http(&self) -> String {
-        self.nodes[0].at.http.clone()
+    pub(super) fn http(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| &*node.at.http)
     }
 
     pub(super) fn grpc(&self) -> Vec<String> {

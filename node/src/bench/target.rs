@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Nodes that answer.
 pub(super) struct Target {
-    pub(super) client: Client,
+    /// The HTTP side of each.
+    clients: Vec<Client>,
     /// `host:port` of the gRPC side of each.
     pub(super) grpc: Vec<String>,
     pub(super) token: Option<String>,
@@ -33,13 +34,13 @@ impl Target {
         // With or without the scheme, as a node prints it and as it is written in `addresses.json`.
         let grpc = foreign.grpc_address.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let pids = foreign.pid.into_iter().collect();
-        Ok(Self { client, grpc: vec![grpc], token: foreign.token.clone(), pids, own: None })
+        Ok(Self { clients: vec![client], grpc: vec![grpc], token: foreign.token.clone(), pids, own: None })
     }
 
     async fn start(options: &Options, nodes: u16) -> Result<Self, Error> {
         let own = Own::start(options, nodes).await?;
-        let client = Client::new(&own.http(), None, PATIENCE)?;
-        Ok(Self { client, grpc: own.grpc(), token: None, pids: own.pids(), own: Some(own) })
+        let clients = own.http().map(|http| Client::new(http, None, PATIENCE)).collect::<Result<_, _>>()?;
+        Ok(Self { clients, grpc: own.grpc(), token: None, pids: own.pids(), own: Some(own) })
     }
 
     /// Where its data lies, if that is known.
@@ -47,17 +48,29 @@ impl Target {
         self.own.as_ref().map(Own::data)
     }
 
-    /// Entries that its shards have applied since they exist, and executions that are not over.
-    pub(super) async fn applied(&self) -> Result<(u64, u64), Error> {
-        let health: Value = self.client.send(&Call::get(["v1", "health"])).await?.read()?;
+    /// Entries that its shards have applied since they exist.
+    pub(super) async fn applied(&self) -> Result<u64, Error> {
+        let health: Value = self.clients[0].send(&Call::get(["v1", "health"])).await?.read()?;
         let shards = health.get("shards").and_then(Value::as_array);
-        let applied = shards.into_iter().flatten().map(|shard| number(shard, "applied")).sum();
-        Ok((applied, number(&health, "active_executions")))
+        Ok(shards.into_iter().flatten().map(|shard| number(shard, "applied")).sum())
+    }
+
+    /// Executions that are not over; none if a node was named, for it speaks only of the shards that it leads.
+    pub(super) async fn active(&self) -> Result<Option<u64>, Error> {
+        if self.own.is_none() {
+            return Ok(None);
+        }
+        let mut active = 0;
+        for client in &self.clients {
+            let health: Value = client.send(&Call::get(["v1", "health"])).await?.read()?;
+            active += number(&health, "active_executions");
+        }
+        Ok(Some(active))
     }
 
     /// What it says it is.
     pub(super) async fn version(&self) -> String {
-        let health = self.client.once(&Call::get(["v1", "health"])).await.and_then(|answer| answer.read::<Value>());
+        let health = self.clients[0].once(&Call::get(["v1", "health"])).await.and_then(|answer| answer.read::<Value>());
         let version = health.ok().and_then(|health| health.get("runtime_version")?.as_str().map(str::to_owned));
         version.unwrap_or_default()
     }

@@ -33,7 +33,7 @@ pub(super) struct Span {
 impl Span {
     pub(super) async fn begin(node: &Target) -> Result<Self, Error> {
         let syncs = Syncs::begin(&node.pids, node.data().as_deref()).await;
-        let (applied, _) = node.applied().await?;
+        let applied = node.applied().await?;
         let (written, cpu) = (node.written_bytes(), node.cpu_time());
         Ok(Self { began: Instant::now(), applied, written, cpu, syncs })
     }
@@ -41,7 +41,7 @@ impl Span {
     pub(super) async fn end(self, node: &Target) -> Result<(Duration, Counts), Error> {
         let took = self.began.elapsed();
         let (written, cpu) = (node.written_bytes(), node.cpu_time());
-        let (applied, _) = node.applied().await?;
+        let applied = node.applied().await?;
         let syncs = self.syncs.end().await;
         let written_bytes = written.zip(self.written).map(|(after, before)| after.saturating_sub(before));
         let cpu_time = cpu.zip(self.cpu).map(|(after, before)| after.saturating_sub(before));
