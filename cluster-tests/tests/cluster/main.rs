@@ -5,6 +5,7 @@
 //! - `probe`: writes at one node that another must show or refuse to answer for;
 //! - `failover`: a node is killed, again and again;
 //! - `partition`: nodes are cut off, in one direction or both, or stand still;
+//! - `power`: all nodes are gone at once;
 //! - `rolling`: nodes are stopped and started one after the other;
 //! - `replace`: a node loses its disk;
 //! - `bad_input`: what is no peer, and what is refused.
@@ -16,6 +17,7 @@ mod support;
 mod bad_input;
 mod failover;
 mod partition;
+mod power;
 mod probe;
 mod replace;
 mod rolling;

@@ -27,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Shared {
     /// Where the nodes are. One that is alone is here while it runs; those of a cluster stay.
     pub at: watch::Sender<Vec<Addresses>>,
-    notebook: Arc<Notebook>,
+    pub notebook: Arc<Notebook>,
     /// Every operation of every client.
     pub recorder: Arc<Recorder>,
     /// Nothing new is started any more.
