@@ -12,8 +12,8 @@ mod batch;
 mod check;
 mod node;
 
-pub use batch::{BatchAction, BatchFault, BatchStarted, BatchState, StartBatch};
 pub use crate::check::RULES as CHECK_RULES;
+pub use batch::{BatchAction, BatchFault, BatchStarted, BatchState, StartBatch};
 pub use check::{CheckReport, Finding, ReplicaCheck, ShardCheck};
 pub use node::{NodeSummary, ShardHealth};
 

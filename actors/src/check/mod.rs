@@ -58,9 +58,8 @@ pub(crate) enum Rule {
 }
 
 /// The rules, as findings name them, in the order in which they are documented.
-pub const RULES: [&str; 12] = [
-    "history", "fold", "state", "cause", "ready", "timers", "held", "list", "outbox", "inbox", "awaited", "replicas",
-];
+pub const RULES: [&str; 12] =
+    ["history", "fold", "state", "cause", "ready", "timers", "held", "list", "outbox", "inbox", "awaited", "replicas"];
 
 impl Rule {
     fn name(self) -> &'static str {

@@ -86,13 +86,11 @@ impl Walk {
                 Some(from) => Stage::Executions(from),
                 None => Stage::Index(0, Vec::new()),
             },
-            Stage::Index(table, from) => {
-                match self.indexes.some_rows(reader, table, from, &mut self.findings)? {
-                    Some(from) => Stage::Index(table, from),
-                    None if table + 1 < index::TABLES => Stage::Index(table + 1, Vec::new()),
-                    None => Stage::Post,
-                }
-            }
+            Stage::Index(table, from) => match self.indexes.some_rows(reader, table, from, &mut self.findings)? {
+                Some(from) => Stage::Index(table, from),
+                None if table + 1 < index::TABLES => Stage::Index(table + 1, Vec::new()),
+                None => Stage::Post,
+            },
             Stage::Post => {
                 self.post.look(reader, self.shard.1, &mut self.findings)?;
                 Stage::Done

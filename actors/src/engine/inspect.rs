@@ -10,6 +10,7 @@
 //! of the runtime, and there is a pause after each piece.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -66,7 +67,7 @@ impl<E: Environment> Engine<E> {
     pub async fn check_cluster(&self, shard: Option<u16>) -> Result<CheckReport> {
         let running = self.running()?;
         let busy = |_| Error::new(Code::Overloaded, "this node checks already; wait for it, or ask another one");
-        let _alone = std::sync::Arc::clone(&running.checking).try_lock_owned().map_err(busy)?;
+        let _alone = Arc::clone(&running.checking).try_lock_owned().map_err(busy)?;
         // At most as many shards as a u16 holds.
         let count = running.shards.len() as u16;
         if let Some(shard) = shard.filter(|shard| *shard >= count) {
@@ -130,8 +131,8 @@ impl<E: Environment> Engine<E> {
         })
     }
 
-    fn shard_at(&self, number: u16) -> Result<std::sync::Arc<Shard<E>>> {
-        Ok(std::sync::Arc::clone(&self.running()?.shards[usize::from(number)]))
+    fn shard_at(&self, number: u16) -> Result<Arc<Shard<E>>> {
+        Ok(Arc::clone(&self.running()?.shards[usize::from(number)]))
     }
 
     /// A shard whose replica here has all that was acknowledged before.

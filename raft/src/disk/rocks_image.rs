@@ -43,12 +43,7 @@ impl FrozenRows for RocksFrozen {
     }
 }
 
-fn write_out(
-    disk: &RocksDisk,
-    view: &dyn View,
-    range: &KeyRange,
-    replace: (Vec<u8>, Bytes),
-) -> Result<SstFile, Error> {
+fn write_out(disk: &RocksDisk, view: &dyn View, range: &KeyRange, replace: (Vec<u8>, Bytes)) -> Result<SstFile, Error> {
     let failed = |e: rocksdb::Error| Error::failed("writing a snapshot", e);
     let file = SstFile { path: disk.scratch().join(format!("{}.out", Uuid::new_v4())), len_bytes: 0, xxh3: 0 };
     let options = disk.options();

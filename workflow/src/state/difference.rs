@@ -94,11 +94,14 @@ mod tests {
         second.timers.insert(Key::from("b"), Timer::default());
         let found = first.differences(&second, 10);
         let told: Vec<_> = found.iter().map(|one| (one.kind, &*one.key, one.first.as_deref())).collect();
-        assert_eq!(told, [
-            (RowKind::Head, "", Some("attention: 0,")),
-            (RowKind::Unit, "a", Some("status: Pending,")),
-            (RowKind::Timer, "b", None),
-        ]);
+        assert_eq!(
+            told,
+            [
+                (RowKind::Head, "", Some("attention: 0,")),
+                (RowKind::Unit, "a", Some("status: Pending,")),
+                (RowKind::Timer, "b", None),
+            ]
+        );
         assert_eq!(found[1].second.as_deref(), Some("status: Failed,"));
         assert_eq!(first.differences(&second, 1).len(), 1);
     }
