@@ -23,7 +23,7 @@ use std::sync::Arc;
 use orbit_proto::engine::Message;
 use orbit_proto::engine::message::Body;
 use orbit_raft::state_store::read::Reader;
-use workflow::state::{Execution, ReadRows, RowKind, Status, Work};
+use workflow::state::{Execution, ReadRows, RowKind, RunStatus, Status, Work};
 
 use crate::error::Result;
 use crate::failure::of_storage;
@@ -95,7 +95,9 @@ impl Awaited {
             return self.is_answered_by(reader);
         };
         let state = state(reader, &self.other, position.run, None)?;
-        let ours = state.filter(|state| !state.is_over()).and_then(|state| state.head.parent);
+        // The next run of one that continues may begin in a commit of its own.
+        let goes_on = |state: &Execution| !state.is_over() || state.head.status == RunStatus::Continued;
+        let ours = state.filter(goes_on).and_then(|state| state.head.parent);
         let ours = ours.is_some_and(|parent| {
             (&*parent.execution_id, parent.run, &*parent.step, parent.attempt)
                 == (&*self.id, self.run, &*self.unit, self.attempt)
