@@ -9,9 +9,12 @@ use workflow::event::{Compensation, Parent, TaskError};
 use workflow::value::{Payload, Value};
 
 mod batch;
+mod check;
 mod node;
 
+pub use crate::check::RULES as CHECK_RULES;
 pub use batch::{BatchAction, BatchFault, BatchStarted, BatchState, StartBatch};
+pub use check::{CheckReport, Finding, ReplicaCheck, ShardCheck};
 pub use node::{NodeSummary, ShardHealth};
 
 /// Starts an execution.

@@ -174,6 +174,23 @@ pub(crate) fn move_rows(before: &BTreeSet<Vec<u8>>, after: &BTreeSet<Vec<u8>>, w
     writes.extend(after.difference(before).cloned().map(|key| table::put(key, vec![1])));
 }
 
+/// The execution of a key of [`everything`].
+pub(crate) fn execution_of(row: &[u8]) -> Option<String> {
+    let start = ordered(FACET, &[]).len();
+    let (&kind, rest) = row.get(start..)?.split_first()?;
+    let prefix = match kind {
+        STANDING => standing_parts(row)?.3,
+        ATTENTION => start + 1,
+        ATTRIBUTE => {
+            let (_, rest) = table::text(rest)?;
+            let (len, rest) = rest.get(1..)?.split_first_chunk::<2>()?;
+            row.len() - rest.len() + usize::from(u16::from_be_bytes(*len))
+        }
+        _ => return None,
+    };
+    Place::of_key(row, prefix).map(|place| place.id)
+}
+
 /// Says that every execution of the shard has its rows.
 pub(crate) fn complete() -> Vec<u8> {
     ordered(FACET, &[COMPLETE])

@@ -13,7 +13,7 @@
 //! - `definitions`: registered documents
 //! - `read`: answers about executions
 //! - `remote`: what the nodes of a cluster ask each other
-//! - `check`: whether the index tables say what the states say
+//! - `check`: whether what is stored is what must be stored
 //! - `supervisor` and `found`: the shards of a node, and how a cluster begins
 //! - [`engine`]: all of it as one handle
 

@@ -139,6 +139,17 @@ pub(crate) fn inbox(to: &str, from: ShardId) -> Vec<u8> {
     ordered(INBOX, &[slot_of(to.as_bytes()).to_be_bytes(), from.to_be_bytes()].concat())
 }
 
+/// The last messages that came, of all shards for all slots.
+pub(crate) fn all_inbox() -> KeyRange {
+    KeyRange::prefix(&ordered(INBOX, &[]))
+}
+
+/// Slot and sender of a key of [`inbox`].
+pub(crate) fn inbox_parts(key: &[u8]) -> Option<(u16, ShardId)> {
+    let (slot, from) = key.get(ordered(INBOX, &[]).len()..)?.split_first_chunk::<2>()?;
+    Some((u16::from_be_bytes(*slot), u16::from_be_bytes(from.try_into().ok()?)))
+}
+
 /// Where a message lies in the log of the shard that it comes from: the later, the greater.
 pub(crate) type Number = [u8; 12];
 
@@ -372,6 +383,11 @@ pub(crate) fn held(id: &str, run: u32, seq: u64) -> Vec<u8> {
     let mut rest = run.to_be_bytes().to_vec();
     rest.extend(seq.to_be_bytes());
     hashed(HELD, id.as_bytes(), &rest)
+}
+
+/// The execution of a key of [`held`].
+pub(crate) fn held_id(key: &[u8]) -> Option<&str> {
+    Some(text(key.get(5..)?)?.0)
 }
 
 /// All hand-overs in flight.

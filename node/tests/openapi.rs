@@ -134,6 +134,7 @@ async fn every_route_answers_in_the_shapes_that_stand_there() {
 
 async fn nodes(held: &mut Held) {
     held.post("/v1/cluster/init", json!({})).await;
+    held.post("/v1/admin/check", json!({"shard": 0})).await;
     // One that was given a number and never came.
     let (seed, nowhere) = (held.node.server.addresses.peer.to_string(), PeerAddress("127.0.0.1:1".to_owned()));
     let joined = membership::join(&GrpcTransport, &PeerAddress(seed), "ghost", &nowhere, Uuid::from_u128(7)).await;

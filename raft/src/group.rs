@@ -19,7 +19,7 @@ use crate::node::Environment;
 use crate::propose::{Applied, Proposals, ProposeError};
 use crate::read_index::{ReadError, Reads};
 use crate::state_store::read::Reader;
-use crate::state_store::{self, StateHash, StateMachine};
+use crate::state_store::{self, Mark, Marks, StateHash, StateMachine, TooManyMarks, Watched};
 use crate::types::{GroupId, LogId, NodeId, PeerAddress, Term};
 
 pub(crate) type RaftOf<RT, D> = openraft::Raft<Types<RT>, StateMachine<D>>;
@@ -94,6 +94,7 @@ pub(crate) struct Inner<E: Environment> {
     pub(crate) id: GroupId,
     pub(crate) raft: Raft<E>,
     pub(crate) state: E::StateDisk,
+    pub(crate) marks: Arc<Marks<E::StateDisk>>,
     pub(crate) clock: Arc<GroupClock>,
     pub(crate) proposals: Proposals,
     pub(crate) reads: Reads,
@@ -153,6 +154,11 @@ impl<E: Environment> Group<E> {
     /// Hashes the applied state. Reads all of it.
     pub fn state_hash(&self) -> Result<StateHash, state_store::Error> {
         self.read(|reader| reader.hash())
+    }
+
+    /// Begins to watch for a mark. Propose [`Mark::part`] once it is watched for wherever it should be.
+    pub fn watch(&self, mark: &Mark) -> Result<Watched<E::StateDisk>, TooManyMarks> {
+        self.0.marks.watch(mark)
     }
 
     /// The time of the log now, in milliseconds since 1970. Every entry proposed after this has this time or a later

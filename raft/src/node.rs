@@ -24,7 +24,7 @@ use crate::propose::Proposer;
 use crate::read_index::Reads;
 use crate::settings::Settings;
 use crate::state_store::read::Reader;
-use crate::state_store::{self, StateMachine};
+use crate::state_store::{self, Marks, StateMachine};
 use crate::types::GroupId;
 
 /// How long closing the databases may take once the groups have stopped.
@@ -190,17 +190,18 @@ impl<E: Environment> RaftNode<E> {
         check(id, &log, record.log_id.map(log_id_in), installed.map(log_id_in))?;
         let clock = Arc::new(GroupClock::new(self.clocks.clone(), record.time_ms));
         let machine = StateMachine::load(id, self.state.clone(), Arc::clone(&clock), self.fatal.clone())?;
+        let marks = machine.marks();
         let clients = Clients { group: id, peers: Arc::clone(&self.peers), _disk: PhantomData };
         let config = Arc::new(self.settings.consensus()?);
         let raft = Raft::<E>::new(self.identity.node, config, clients, log, machine).await;
         let raft = raft.map_err(|e| Error::Group { group: id, reason: e.to_string() })?;
         self.server.add(id, raft.clone());
-        let group = self.handle(id, raft, clock);
+        let group = self.handle(id, raft, clock, marks);
         self.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, group.clone());
         Ok(group)
     }
 
-    fn handle(&self, id: GroupId, raft: Raft<E>, clock: Arc<GroupClock>) -> Group<E> {
+    fn handle(&self, id: GroupId, raft: Raft<E>, clock: Arc<GroupClock>, marks: Arc<Marks<E::StateDisk>>) -> Group<E> {
         let leadership = group::watch_leadership::<E>(&raft);
         let proposer = Proposer {
             raft: raft.clone(),
@@ -211,6 +212,7 @@ impl<E: Environment> RaftNode<E> {
         Group::new(Inner {
             id,
             state: self.state.clone(),
+            marks,
             clock,
             proposals: proposer.start(),
             reads: Reads::start(raft.clone()),

@@ -5,11 +5,16 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use orbit_raft::state_store::read::Reader;
+use orbit_raft::state_store::{Hashing, Mark};
 use orbit_raft::{NodeId, ProposeError, ReadError, Settings};
 use support::{Served, get, leads, put, within};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use uuid::Uuid;
 
 struct Cluster {
     dir: TempDir,
@@ -185,5 +190,58 @@ async fn a_node_that_lost_its_disk_is_not_taken_for_what_it_was() {
     }
     let status = cluster.nodes[&wiped].group.status();
     assert_eq!((status.last_index, status.applied, status.term.0), (None, None, 0), "{status:?}");
+    cluster.end().await;
+}
+
+/// Replicas that watch for a mark hold the same state, however much is written around it; whoever does not watch does
+/// nothing about it.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_watch_for_a_mark_hold_the_state_behind_one_entry() {
+    let cluster = Cluster::start(Settings::default()).await;
+    let leader = cluster.nodes[&cluster.leader().await].group.clone();
+    let written = Arc::new(AtomicU64::new(0));
+    let writers: Vec<_> = (0..4)
+        .map(|writer| {
+            let (group, written) = (leader.clone(), Arc::clone(&written));
+            tokio::spawn(async move {
+                for n in 0_u64.. {
+                    group.propose(vec![put(&format!("k{writer}.{}", n % 10), &n.to_string())]).await.unwrap();
+                    written.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for round in 0..20 {
+        let mark = Mark::new(Uuid::from_u128(round));
+        let watched: Vec<_> = cluster.nodes.values().map(|node| node.group.watch(&mark).unwrap()).collect();
+        leader.propose(vec![mark.part()]).await.unwrap();
+        let mut seen = Vec::new();
+        for watched in watched {
+            let moment = within(20, "the mark", watched.taken()).await.unwrap();
+            let hash = moment.read(|reader| reader.hash().unwrap()).await.unwrap();
+            assert_eq!(hash.applied.unwrap().log_id, moment.at());
+            // In pieces it is the same.
+            let pieces = move |reader: &Reader<'_>| {
+                let mut hashing = Hashing::default();
+                while hashing.add(reader, 100).unwrap() {}
+                (hashing.rows(), hashing.finish(reader).unwrap())
+            };
+            let (rows, again) = moment.read(pieces).await.unwrap();
+            assert_eq!(again, hash);
+            seen.push((rows, hash));
+        }
+        assert!(seen.windows(2).all(|pair| pair[0] == pair[1]), "{seen:?}");
+    }
+    writers.iter().for_each(tokio::task::JoinHandle::abort);
+    assert!(written.load(Ordering::Relaxed) > 20, "something was written meanwhile");
+    for writer in writers {
+        assert!(writer.await.unwrap_err().is_cancelled());
+    }
+    // What is no longer watched for makes room.
+    let marks = (100..110).map(|number| Mark::new(Uuid::from_u128(number)));
+    assert!(marks.clone().all(|mark| leader.watch(&mark).is_ok()));
+    let watched: Vec<_> = marks.map(|mark| leader.watch(&mark)).collect();
+    assert_eq!(watched.iter().filter(|watched| watched.is_err()).count(), 6);
+    drop((watched, leader));
     cluster.end().await;
 }

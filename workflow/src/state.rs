@@ -15,12 +15,14 @@ use crate::plant::{Plant, planted};
 use crate::value::Payload;
 
 mod check;
+mod difference;
 mod evolve;
 mod redriven;
 mod rows;
 mod table;
 mod unit;
 
+pub use difference::Difference;
 pub use rows::{ReadRows, RowChange, RowError, RowKind, StoredRow};
 pub(crate) use rows::{changes, table};
 pub use table::{Lookup, Source, Table};

@@ -7,7 +7,8 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryFutureExt};
 use orbit_proto::engine::message::Body;
 use orbit_proto::node::{
-    Answer, Ask, Done, Propose, ProposeAnswer, Question, ReadIndex, ReadIndexAnswer, answer, question,
+    Answer, Ask, Done, HashReplica, Propose, ProposeAnswer, Question, ReadIndex, ReadIndexAnswer, WatchReplica, answer,
+    question,
 };
 use orbit_raft::network::Answers;
 use orbit_raft::state_store::PartOutcome;
@@ -66,6 +67,12 @@ impl<E: Environment> Engine<E> {
                 wait::answer_when(&shard, question).await.map(|()| answer::What::Done(Done {}))
             }
             question::What::Workers(question) => self.answer_about_workers(&running, from, question).await,
+            question::What::WatchReplica(WatchReplica { group: number, mark }) => {
+                running.replicas.watch(&group(&running, number)?, &mark).map(answer::What::Replica)
+            }
+            question::What::HashReplica(HashReplica { group: number, mark }) => {
+                running.replicas.answer(&group(&running, number)?, &mark).map(answer::What::Replica)
+            }
             question @ (question::What::Standing(_) | question::What::Membership(_)) => {
                 self.answer_stranger(question).await
             }

@@ -2,6 +2,7 @@
 //!
 //! - `definitions`, `executions`, `commands`, `batches`, `workers`: the operations
 //! - `shipper`, `keeper`, `batch`: what a leader does for its shard by itself
+//! - `inspect`, `replica`: checking the cluster while it works
 //! - here: how it begins and ends, and the way of an ask to its execution
 
 mod answer;
@@ -11,8 +12,10 @@ mod commands;
 mod crew;
 mod definitions;
 mod executions;
+mod inspect;
 mod keeper;
 pub mod membership;
+mod replica;
 mod route;
 mod shipper;
 mod steward;
@@ -33,6 +36,7 @@ use tokio::time::Instant;
 
 use answer::Answering;
 pub(crate) use crew::Crew;
+pub(crate) use shipper::MESSAGES_MAX as PARCEL_MESSAGES_MAX;
 
 use crate::api::ShardHealth;
 use crate::check;
@@ -130,6 +134,10 @@ struct Running<E: Environment> {
     desk: Desk,
     definitions: Definitions<E>,
     shards: Vec<Arc<Shard<E>>>,
+    /// Held by the check that runs, if one does.
+    checking: Arc<Mutex<()>>,
+    /// Replicas that other nodes compare with theirs.
+    replicas: replica::Replicas,
     supervisor: ActorRef<()>,
     ticker: JoinHandle<()>,
     /// Holds the groups until each shard has had a leader, which may never be.
@@ -215,7 +223,20 @@ impl<E: Environment> Engine<E> {
                 helpers.push(tokio::spawn(shipper::run(engine.clone(), Arc::clone(shard))));
                 helpers.push(tokio::spawn(batch::run(engine.clone(), Arc::clone(shard))));
             }
-            let running = Running { cluster, crew, desk, definitions, shards, supervisor, ticker, readying, helpers };
+            let (checking, replicas) = (Arc::default(), replica::Replicas::default());
+            let running = Running {
+                cluster,
+                crew,
+                desk,
+                definitions,
+                shards,
+                checking,
+                replicas,
+                supervisor,
+                ticker,
+                readying,
+                helpers,
+            };
             let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
             Inner { node, running, settings, identity, ready, draining: watch::Sender::new(false) }
         })))
@@ -243,6 +264,7 @@ impl<E: Environment> Engine<E> {
         if let Some(running) = running {
             self.0.ready.send_replace(false);
             running.helpers.iter().for_each(JoinHandle::abort);
+            running.replicas.forget();
             for shard in &running.shards {
                 let actor = shard.actor.borrow().clone();
                 if let Some(actor) = actor {
@@ -352,14 +374,18 @@ impl<E: Environment> Engine<E> {
         Ok(count)
     }
 
-    /// Counts anew, from the states of all runs, what must lie in the index tables, and lists every row that is missing
-    /// or too many: none, at any moment. Reads everything.
+    /// Checks all that each shard here can say by itself, at once, and lists what is not as it must be: nothing, at any
+    /// moment. For tests; [`Engine::check_cluster`] checks more, and lets others go first.
     ///
     /// # Errors
     /// `STORAGE_ERROR`.
     pub fn check(&self) -> Result<Vec<String>> {
         let running = self.running()?;
-        let faults = running.shards.iter().map(|shard| check::check(&shard.context.group));
+        let count = running.shards.len() as u16;
+        let faults = running
+            .shards
+            .iter()
+            .map(|shard| check::check(&shard.context.group, (shard.context.shard, count), &running.definitions));
         Ok(faults.collect::<Result<Vec<_>>>()?.concat())
     }
 

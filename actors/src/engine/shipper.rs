@@ -18,7 +18,7 @@ use crate::remote::Request;
 use crate::table::{self, Number};
 
 /// Most messages that go in one.
-const MESSAGES_MAX: usize = 64;
+pub(crate) const MESSAGES_MAX: usize = 64;
 /// … or about this many bytes.
 const BYTES_MAX: usize = 1 << 20;
 /// What did not arrive is sent again after this.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use orbit_actors::api::{Complete, Register, Registered, StartExecution, Task, TaskVersion};
 use orbit_actors::engine::{Engine, Settings};
 use orbit_raft::clock::SystemClock;
-use orbit_raft::disk::FatalHook;
+use orbit_raft::disk::{FatalHook, RocksDisk};
 use orbit_raft::network::GrpcTransport;
 use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, Storage};
 use uuid::Uuid;
@@ -25,8 +25,14 @@ pub fn settings(shards: u16) -> Settings {
 
 /// Opens a node and waits until it may decide.
 pub async fn open(path: &Path, settings: Settings) -> Node {
+    open_with_state(path, settings).await.0
+}
+
+/// … and a handle to its state, by which rows are changed that nobody may change. It must go before the node.
+pub async fn open_with_state(path: &Path, settings: Settings) -> (Node, RocksDisk) {
     let identity = || Identity { cluster: Uuid::from_u128(1), node: NodeId(1), incarnation: Uuid::from_u128(2) };
     let storage = Storage::open_or_create(path, identity).unwrap();
+    let state = storage.state.clone();
     let parts = Parts::<Production> {
         identity: storage.identity,
         settings: orbit_raft::Settings {
@@ -44,7 +50,7 @@ pub async fn open(path: &Path, settings: Settings) -> Node {
     let node = RaftNode::start(parts).await.unwrap();
     let engine = Engine::open(node, settings, Some(PeerAddress("127.0.0.1:1".to_owned()))).await.unwrap();
     within(20, "an election", engine.ready().wait_for(|ready| *ready)).await.unwrap();
-    engine
+    (engine, state)
 }
 
 /// On a machine that has other things to do everything takes longer, and a test is not about that.

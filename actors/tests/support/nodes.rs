@@ -110,7 +110,7 @@ impl Cluster {
         self.nodes.insert(number, member);
     }
 
-    fn path(&self, number: u64) -> PathBuf {
+    pub fn path(&self, number: u64) -> PathBuf {
         self.dir.path().join(number.to_string())
     }
 

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod admin;
 mod batch;
 mod bench;
 mod cancel;
@@ -95,6 +96,7 @@ enum Command {
     Leave(cluster::Leave),
     Drain(cluster::Drain),
     Cluster(cluster::Cluster),
+    Admin(admin::Admin),
     Probe(probe::Probe),
     Test(test::Test),
     Deploy(deploy::Deploy),
@@ -132,6 +134,7 @@ impl Command {
             Self::Leave(leave) => leave.run(output),
             Self::Drain(drain) => drain.run(output),
             Self::Cluster(cluster) => cluster.run(output),
+            Self::Admin(admin) => admin.run(output),
             Self::Probe(probe) => probe.run(output),
             Self::Test(test) => test.run(output),
             Self::Deploy(deploy) => deploy.run(output),
@@ -197,6 +200,8 @@ enum Error {
     Declined,
     #[error("BATCH_FAILED: {failed} of {total} failed; `orbit batch {id}` names them")]
     BatchFailed { id: String, failed: u64, total: u64 },
+    #[error("FINDINGS: {findings}: what is stored is not as it must be; what to do is told with each rule")]
+    Findings { findings: String },
     #[error("NO_HISTORY: {file} holds no history: {why}; write one with `orbit history ID --output json`")]
     NoHistory { file: String, why: String },
     #[error("NOT_REPLAYED: {0}")]

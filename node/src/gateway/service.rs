@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_actors::api::{
-    Alive, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, NodeSummary, QueryAnswer,
-    Redrive, Register, Registered, RegisteredWorkflow, ResultAnswer, RunSummary, SendSignal, ShardHealth, Signalled,
-    StartExecution, Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
+    Alive, CheckReport, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, NodeSummary,
+    QueryAnswer, Redrive, Register, Registered, RegisteredWorkflow, ResultAnswer, RunSummary, SendSignal, ShardHealth,
+    Signalled, StartExecution, Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
 };
 use orbit_actors::engine::{Connection, Engine};
 use orbit_actors::error::{Code, Error, Result};
@@ -468,6 +468,13 @@ impl<E: Environment> Service<E> {
         audit::record(caller, Deed::Drain, &self.0.node, &Ok(()));
         self.0.drain.send_replace(true);
         Ok(())
+    }
+
+    pub async fn check(&self, caller: Caller, shard: Option<u32>) -> Result<CheckReport> {
+        authorize(caller, Action::Administer)?;
+        // One beyond all that can be: there is none, and that is said.
+        let shard = shard.map(|shard| u16::try_from(shard).unwrap_or(u16::MAX));
+        self.engine().check_cluster(shard).await
     }
 
     pub async fn workers(&self, caller: Caller) -> Result<Vec<WorkerSummary>> {

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use futures::future::{self, BoxFuture};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Batch, Disk, Error, FrozenRows, ImageBody, ImageWriter, KeyRange, Op, StateDisk, View, Visit};
+use super::{Batch, Disk, Error, FrozenRows, HeldRows, ImageBody, ImageWriter, KeyRange, Op, StateDisk, View, Visit};
 
 type Rows = BTreeMap<Vec<u8>, Bytes>;
 
@@ -129,6 +129,7 @@ impl Disk for MemoryDisk {
 }
 
 impl StateDisk for MemoryDisk {
+    type Held = MemoryHeld;
     type Frozen = MemoryFrozen;
     type Body = Bytes;
     type Incoming = BytesMut;
@@ -141,6 +142,10 @@ impl StateDisk for MemoryDisk {
 
     async fn make_durable(&self) -> Result<(), Error> {
         self.sync().await
+    }
+
+    async fn hold(&self) -> Result<MemoryHeld, Error> {
+        Ok(MemoryHeld { rows: self.lock().current.clone() })
     }
 
     async fn freeze(&self, range: KeyRange, head: Vec<u8>) -> Result<(Option<Bytes>, MemoryFrozen), Error> {
@@ -176,6 +181,19 @@ fn take(rest: &mut Bytes) -> Result<Bytes, Error> {
     }
     let _ = rest.split_to(4);
     Ok(rest.split_to(length))
+}
+
+/// All rows as they were.
+#[derive(Debug)]
+pub struct MemoryHeld {
+    rows: Rows,
+}
+
+impl HeldRows for MemoryHeld {
+    // At once: a simulation repeats it exactly, and has no rows for which that would take long.
+    async fn read<R: Send + 'static>(&self, job: impl FnOnce(&dyn View) -> R + Send + 'static) -> Result<R, Error> {
+        Ok(job(&self.rows))
+    }
 }
 
 /// The rows of a range as they were.

@@ -15,6 +15,7 @@ mod error;
 mod fatal;
 mod memory;
 mod rocks;
+mod rocks_held;
 mod rocks_image;
 
 use std::future::Future;
@@ -26,8 +27,9 @@ use futures::future::BoxFuture;
 pub use batch::{Batch, KeyRange, Op};
 pub use error::Error;
 pub use fatal::{EXIT_STORAGE, FatalHook, end_process};
-pub use memory::{MemoryDisk, MemoryFrozen};
+pub use memory::{MemoryDisk, MemoryFrozen, MemoryHeld};
 pub use rocks::{RocksDisk, RocksRole};
+pub use rocks_held::RocksHeld;
 pub use rocks_image::{RocksFrozen, SstFile, SstWriter};
 
 /// What a scan calls for each row; it stops at `Break`.
@@ -61,6 +63,8 @@ pub trait Disk: View + Clone + Send + Sync + 'static {
 
 /// A disk that can hand out and take in all rows of a range as one image.
 pub trait StateDisk: Disk {
+    /// All rows as of one moment.
+    type Held: HeldRows;
     /// Rows as of one moment, not yet made into an image.
     type Frozen: FrozenRows<Body = Self::Body>;
     /// An image.
@@ -77,6 +81,9 @@ pub trait StateDisk: Disk {
     /// Like [`Disk::sync`], without blocking the caller's thread.
     fn make_durable(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// Holds all rows as they are now. Writers go on.
+    fn hold(&self) -> impl Future<Output = Result<Self::Held, Error>> + Send;
+
     /// Holds the rows of a range as they are now and returns the row `head` of the same moment. Writers go on.
     fn freeze(
         &self,
@@ -89,6 +96,15 @@ pub trait StateDisk: Disk {
 
     /// Puts an image in the place of all rows of the range: at once, and durable when it returns.
     fn install(&self, range: KeyRange, body: Self::Body) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// All rows held as of one moment. Dropping them lets go.
+pub trait HeldRows: Send + Sync + 'static {
+    /// Lets a job read them, where it may take its time: one job after the other, and not on a thread of the runtime.
+    fn read<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&dyn View) -> R + Send + 'static,
+    ) -> impl Future<Output = Result<R, Error>> + Send;
 }
 
 /// Rows held as of one moment. Dropping them lets go.

@@ -14,6 +14,7 @@ use rocksdb::{
 };
 use tokio::sync::watch;
 
+use super::rocks_held::RocksHeld;
 use super::rocks_image::{RocksFrozen, SstFile, SstWriter};
 use super::{Batch, Disk, Error, KeyRange, Op, StateDisk, View, Visit};
 
@@ -183,7 +184,13 @@ impl View for RocksDisk {
 }
 
 /// The database as of one moment.
-struct Moment<'a>(rocksdb::Snapshot<'a>);
+pub(super) struct Moment<'a>(rocksdb::Snapshot<'a>);
+
+impl<'a> Moment<'a> {
+    pub(super) fn of(disk: &'a RocksDisk) -> Self {
+        Moment(disk.inner.db.snapshot())
+    }
+}
 
 impl View for Moment<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Error> {
@@ -228,6 +235,7 @@ impl Disk for RocksDisk {
 }
 
 impl StateDisk for RocksDisk {
+    type Held = RocksHeld;
     type Frozen = RocksFrozen;
     type Body = SstFile;
     type Incoming = SstWriter;
@@ -235,12 +243,16 @@ impl StateDisk for RocksDisk {
     const IMAGE_FORMAT: u32 = 1;
 
     fn read<R>(&self, reader: impl FnOnce(&dyn View) -> R) -> R {
-        reader(&Moment(self.inner.db.snapshot()))
+        reader(&Moment::of(self))
     }
 
     async fn make_durable(&self) -> Result<(), Error> {
         let disk = self.clone();
         tokio::task::spawn_blocking(move || disk.sync_wal()).await.map_err(|e| Error::failed("syncing the store", e))?
+    }
+
+    async fn hold(&self) -> Result<RocksHeld, Error> {
+        RocksHeld::of(self.clone()).await
     }
 
     async fn freeze(&self, range: KeyRange, head: Vec<u8>) -> Result<(Option<Bytes>, RocksFrozen), Error> {

@@ -5,30 +5,21 @@ use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use bytes::Bytes;
 use rocksdb::{DB, IngestExternalFileOptions, SstFileWriter};
-use tokio::sync::oneshot;
 use uuid::Uuid;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::rocks::{got, read_options, visit_all};
-use super::{Error, FrozenRows, ImageBody, ImageWriter, KeyRange, RocksDisk};
+use super::rocks_held::RocksHeld;
+use super::{Error, FrozenRows, HeldRows, ImageBody, ImageWriter, KeyRange, RocksDisk, View};
 
-/// Rows held by a thread that owns a snapshot of the database and waits to be told to write it out.
-///
-/// A snapshot of RocksDB borrows the database, so it lives on the stack of its own thread; that thread ends when the
-/// handle is dropped.
+/// The rows of a range as they were, to be written out on the thread that holds them.
 #[derive(Debug)]
 pub struct RocksFrozen {
-    go: oneshot::Sender<Order>,
-}
-
-#[derive(Debug)]
-struct Order {
-    replace: (Vec<u8>, Bytes),
-    reply: oneshot::Sender<Result<SstFile, Error>>,
+    disk: RocksDisk,
+    range: KeyRange,
+    held: RocksHeld,
 }
 
 impl RocksFrozen {
@@ -37,23 +28,9 @@ impl RocksFrozen {
         range: KeyRange,
         head: Vec<u8>,
     ) -> Result<(Option<Bytes>, RocksFrozen), Error> {
-        let (head_tx, head_rx) = oneshot::channel();
-        let (go, order) = oneshot::channel::<Order>();
-        let hold = move || {
-            let snapshot = disk.db().snapshot();
-            // A receiver that is gone no longer wants the rows.
-            if head_tx.send(got(snapshot.get_pinned(&head))).is_err() {
-                return;
-            }
-            let Ok(order) = order.blocking_recv() else { return };
-            let _ = order.reply.send(write_out(&disk, &snapshot, &range, order.replace));
-        };
-        thread::Builder::new()
-            .name("orbit-snapshot".into())
-            .spawn(hold)
-            .map_err(|e| Error::failed("starting a snapshot", e))?;
-        let head = head_rx.await.map_err(|_| Error::Closed)??;
-        Ok((head, RocksFrozen { go }))
+        let held = RocksHeld::of(disk.clone()).await?;
+        let head = held.read(move |view| view.get(&head)).await??;
+        Ok((head, RocksFrozen { disk, range, held }))
     }
 }
 
@@ -61,18 +38,12 @@ impl FrozenRows for RocksFrozen {
     type Body = SstFile;
 
     async fn build(self, replace: (Vec<u8>, Bytes)) -> Result<SstFile, Error> {
-        let (reply, built) = oneshot::channel();
-        self.go.send(Order { replace, reply }).map_err(|_| Error::Closed)?;
-        built.await.map_err(|_| Error::Closed)?
+        let Self { disk, range, held } = self;
+        held.read(move |view| write_out(&disk, view, &range, replace)).await?
     }
 }
 
-fn write_out(
-    disk: &RocksDisk,
-    snapshot: &rocksdb::Snapshot<'_>,
-    range: &KeyRange,
-    replace: (Vec<u8>, Bytes),
-) -> Result<SstFile, Error> {
+fn write_out(disk: &RocksDisk, view: &dyn View, range: &KeyRange, replace: (Vec<u8>, Bytes)) -> Result<SstFile, Error> {
     let failed = |e: rocksdb::Error| Error::failed("writing a snapshot", e);
     let file = SstFile { path: disk.scratch().join(format!("{}.out", Uuid::new_v4())), len_bytes: 0, xxh3: 0 };
     let options = disk.options();
@@ -81,7 +52,7 @@ fn write_out(
     table.delete_range(&range.from, &range.to).map_err(failed)?;
     let mut pending = Some(replace);
     let mut outcome = Ok(());
-    visit_all(snapshot.raw_iterator_opt(read_options(range)), &mut |key, value| {
+    view.scan(range, &mut |key, value| {
         // The replaced row goes where its key belongs: a table takes keys in ascending order only.
         let before = pending.take_if(|(replaced, _)| replaced.as_slice() <= key);
         let same = before.as_ref().is_some_and(|(replaced, _)| replaced.as_slice() == key);

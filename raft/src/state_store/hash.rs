@@ -27,21 +27,64 @@ impl fmt::Display for StateHash {
     }
 }
 
-impl Reader<'_> {
-    /// Hashes the rows. Reads all of them.
-    pub fn hash(&self) -> Result<StateHash, Error> {
-        let mut hash = Xxh3::new();
-        let installed = key::installed(self.group());
-        self.view().scan(&key::group(self.group()), &mut |key, value| {
+/// A hash in the making: rows are added piece by piece, so that whoever hashes much can let others go first.
+#[derive(Default)]
+pub struct Hashing {
+    hash: Xxh3,
+    rows: u64,
+    /// Where to go on, a whole key; absent before the first piece.
+    from: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Hashing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hashing").field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+impl Hashing {
+    /// Adds rows until they have about this many bytes. Returns whether there are more. All pieces must be read as of
+    /// the same moment.
+    pub fn add(&mut self, reader: &Reader<'_>, bytes_max: usize) -> Result<bool, Error> {
+        let installed = key::installed(reader.group());
+        let mut range = key::group(reader.group());
+        range.from = self.from.take().unwrap_or(range.from);
+        let mut bytes = 0;
+        reader.view().scan(&range, &mut |key, value| {
+            if bytes >= bytes_max {
+                self.from = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            bytes += key.len() + value.len();
             // Which snapshot the rows came from is a replica's own affair.
             if key != installed {
+                self.rows += 1;
                 for part in [key, value] {
-                    hash.update(&(part.len() as u32).to_be_bytes());
-                    hash.update(part);
+                    self.hash.update(&(part.len() as u32).to_be_bytes());
+                    self.hash.update(part);
                 }
             }
             ControlFlow::Continue(())
         })?;
-        Ok(StateHash { applied: self.applied()?, hash: hash.digest128() })
+        Ok(self.from.is_some())
+    }
+
+    /// How many rows were added.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The hash over what was added.
+    pub fn finish(&self, reader: &Reader<'_>) -> Result<StateHash, Error> {
+        Ok(StateHash { applied: reader.applied()?, hash: self.hash.digest128() })
+    }
+}
+
+impl Reader<'_> {
+    /// Hashes the rows. Reads all of them at once.
+    pub fn hash(&self) -> Result<StateHash, Error> {
+        let mut hashing = Hashing::default();
+        hashing.add(self, usize::MAX)?;
+        hashing.finish(self)
     }
 }

@@ -4,11 +4,13 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use openraft::storage::{EntryResponder, RaftStateMachine, Snapshot};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use orbit_proto::store;
 
+use super::mark::Marks;
 use super::part::Round;
 use super::read::Reader;
 use super::{Error, key};
@@ -20,7 +22,7 @@ use crate::consensus::{
 use crate::disk::{FatalHook, FrozenRows, StateDisk};
 use crate::log_store::key::{decode, encode};
 use crate::phase::{self, Phase};
-use crate::types::{GroupId, NodeId, PeerAddress};
+use crate::types::{GroupId, LogId, NodeId, PeerAddress};
 
 /// About how many bytes of entries one batch holds at most.
 const BATCH_BYTES: usize = 4 << 20;
@@ -28,15 +30,16 @@ const BATCH_BYTES: usize = 4 << 20;
 const BATCH_ENTRIES: usize = 1024;
 
 /// The state of one group.
-pub(crate) struct StateMachine<D> {
+pub(crate) struct StateMachine<D: StateDisk> {
     group: GroupId,
     disk: D,
     clock: Arc<GroupClock>,
     fatal: FatalHook,
+    marks: Arc<Marks<D>>,
     applied: store::Applied,
 }
 
-impl<D> fmt::Debug for StateMachine<D> {
+impl<D: StateDisk> fmt::Debug for StateMachine<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StateMachine").field("group", &self.group).field("applied", &self.applied).finish()
     }
@@ -99,7 +102,34 @@ impl<D: StateDisk> StateMachine<D> {
     pub(crate) fn load(group: GroupId, disk: D, clock: Arc<GroupClock>, fatal: FatalHook) -> Result<Self, Error> {
         let applied = disk.read(|view| Reader::new(group, view).record())?;
         note_members(&clock, &applied);
-        Ok(StateMachine { group, disk, clock, fatal, applied })
+        Ok(StateMachine { group, disk, clock, fatal, marks: Arc::default(), applied })
+    }
+
+    /// The marks that are watched for.
+    pub(crate) fn marks(&self) -> Arc<Marks<D>> {
+        Arc::clone(&self.marks)
+    }
+
+    /// Writes entries as one batch, or as several where somebody wants the state behind one of them.
+    async fn write_rounds(&mut self, mut entries: Vec<RaftEntry>) -> Result<Vec<Reply>, Error> {
+        let mut replies = Vec::with_capacity(entries.len());
+        while let Some((place, mark)) = self.first_mark(&entries) {
+            let rest = entries.split_off(place + 1);
+            replies.extend(self.write_round(std::mem::replace(&mut entries, rest))?);
+            self.marks.hold(&mark, &self.disk, self.group, self.applied.log_id.map(LogId::from)).await;
+        }
+        if !entries.is_empty() {
+            replies.extend(self.write_round(entries)?);
+        }
+        Ok(replies)
+    }
+
+    fn first_mark(&self, entries: &[RaftEntry]) -> Option<(usize, Bytes)> {
+        let mark = |entry: &RaftEntry| match &entry.payload {
+            EntryPayload::Normal(proposal) => self.marks.in_entry(&proposal.0),
+            EntryPayload::Blank | EntryPayload::Membership(_) => None,
+        };
+        entries.iter().enumerate().find_map(|(place, entry)| Some((place, mark(entry)?)))
     }
 
     fn write_round(&mut self, entries: Vec<RaftEntry>) -> Result<Vec<Reply>, Error> {
@@ -185,7 +215,7 @@ impl<RT: Runtime, D: StateDisk> RaftStateMachine<Types<RT>> for StateMachine<D> 
             if round.is_empty() {
                 return Ok(());
             }
-            let replies = self.write_round(round).map_err(|error| self.fail(error))?;
+            let replies = self.write_rounds(round).await.map_err(|error| self.fail(error))?;
             for (responder, reply) in responders.into_iter().zip(replies) {
                 if let Some(responder) = responder {
                     responder.send(reply);

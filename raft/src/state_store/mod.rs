@@ -11,16 +11,20 @@
 //!   only behind a state that was made durable, and a snapshot is reported only after that.
 //! - Applying never runs code of workflows and never looks at a clock: replicas of all versions get the same bytes.
 //!
-//! Keys are drawn in [`key`]; [`part`] is the rule of applying; [`read`] reads.
+//! Keys are drawn in [`key`]; [`part`] is the rule of applying; [`read`] reads; a [`Mark`] names one entry behind which
+//! replicas are compared.
 
 mod hash;
 pub mod key;
 mod machine;
+mod mark;
 pub mod part;
 pub mod read;
 
-pub use hash::StateHash;
+pub use hash::{Hashing, StateHash};
 pub(crate) use machine::{SnapshotData, StateMachine, machine_meta};
+pub(crate) use mark::Marks;
+pub use mark::{Mark, Moment, TooManyMarks, Watched};
 pub use part::{Malformed, PartOutcome};
 
 use crate::consensus::Unreadable;

@@ -70,6 +70,43 @@ impl Execution {
         if attention != self.head.attention {
             faults.push(format!("{attention} suspended, says {}", self.head.attention));
         }
+        faults.extend(self.check_timers());
         faults
+    }
+
+    /// Timers that run for nothing, and units that wait for a timer that does not run.
+    fn check_timers(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.is_over() {
+            return faults;
+        }
+        for (name, timer) in self.timers.iter() {
+            if timer.fire_at_ms.is_some() && !self.has_use_for(name) {
+                faults.push(format!("timer {name:?} runs, and nothing waits for it"));
+            }
+        }
+        for (key, unit) in self.units.iter() {
+            // While it is paused, or something around it closes, it may have to wait for that to go on.
+            let waits = matches!(unit.status, Status::Waiting | Status::RetryWait)
+                && !self.head.paused
+                && self.outermost_closing(key).is_none();
+            if waits && !self.timer_runs(key) && !self.timer_fired(key) {
+                faults.push(format!("{key}: {:?} and its timer does not run", unit.status));
+            }
+        }
+        faults
+    }
+
+    fn has_use_for(&self, timer: &str) -> bool {
+        if let Some(closing) = timer.strip_prefix(key::GRACE) {
+            return self.closings.contains(closing);
+        }
+        let key = timer.strip_prefix(key::DEADLINE).unwrap_or(timer);
+        if let Some(unit) = self.unit(key) {
+            return !unit.is_resolved();
+        }
+        // The delay before an iteration is named after the iteration, which has no unit yet. It is not cancelled when
+        // what is around it ends early: then it fires for nothing.
+        self.unit(key::element_of(key)).is_some()
     }
 }

@@ -196,6 +196,41 @@ pub(super) fn cluster(answer: ClusterState) -> clients::Cluster {
     clients::Cluster { cluster: answer.cluster.to_string(), nodes: answer.nodes.into_iter().map(node).collect() }
 }
 
+pub(super) fn check(answer: api::CheckReport) -> clients::CheckReport {
+    let shards = answer.shards.into_iter().map(shard_check).collect();
+    clients::CheckReport { findings_total: answer.findings_total, shards }
+}
+
+fn shard_check(answer: api::ShardCheck) -> clients::ShardCheck {
+    let finding = |finding: api::Finding| clients::Finding {
+        rule: finding.rule.to_owned(),
+        execution_id: finding.execution_id,
+        run: finding.run,
+        place: finding.place,
+        found: finding.found,
+        expected: finding.expected,
+        advice: finding.advice.to_owned(),
+    };
+    let replica = |replica: api::ReplicaCheck| clients::ReplicaCheck {
+        node: replica.node,
+        name: replica.name,
+        hash: replica.hash,
+        not_compared: replica.not_compared,
+    };
+    clients::ShardCheck {
+        shard: u32::from(answer.shard),
+        node: answer.node,
+        index: answer.index,
+        executions: answer.executions,
+        runs: answer.runs,
+        events: answer.events,
+        rows: answer.rows,
+        findings: answer.findings.into_iter().map(finding).collect(),
+        findings_total: answer.findings_total,
+        replicas: answer.replicas.into_iter().map(replica).collect(),
+    }
+}
+
 pub(super) fn batch(answer: api::BatchState) -> clients::Batch {
     let fault = |fault: api::BatchFault| clients::BatchFault {
         execution_id: fault.execution_id,

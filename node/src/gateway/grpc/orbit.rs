@@ -4,13 +4,14 @@ use orbit_actors::api::StartExecution;
 use orbit_actors::error::{Code, Error};
 use orbit_proto::api::orbit_service_server::OrbitService;
 use orbit_proto::api::{
-    Batch, CancelExecutionRequest, Cluster, DeleteExecutionRequest, DeleteExecutionResponse, DrainNodeRequest,
-    DrainNodeResponse, ExecutionState, GetBatchRequest, GetClusterRequest, GetExecutionRequest, GetHistoryRequest,
-    GetHistoryResponse, GetWorkflowRequest, GetWorkflowResponse, LeaveClusterRequest, ListExecutionsRequest,
-    ListExecutionsResponse, ListWorkflowsRequest, ListWorkflowsResponse, PauseExecutionRequest, QueryExecutionRequest,
-    QueryExecutionResponse, RedriveExecutionRequest, RegisterWorkflowsRequest, RegisterWorkflowsResponse,
-    ResumeExecutionRequest, SignalExecutionRequest, SignalExecutionResponse, StartBatchRequest, StartBatchResponse,
-    StartExecutionRequest, StartExecutionResponse, StopBatchRequest, WaitExecutionRequest,
+    Batch, CancelExecutionRequest, CheckClusterRequest, CheckReport, Cluster, DeleteExecutionRequest,
+    DeleteExecutionResponse, DrainNodeRequest, DrainNodeResponse, ExecutionState, GetBatchRequest, GetClusterRequest,
+    GetExecutionRequest, GetHistoryRequest, GetHistoryResponse, GetWorkflowRequest, GetWorkflowResponse,
+    LeaveClusterRequest, ListExecutionsRequest, ListExecutionsResponse, ListWorkflowsRequest, ListWorkflowsResponse,
+    PauseExecutionRequest, QueryExecutionRequest, QueryExecutionResponse, RedriveExecutionRequest,
+    RegisterWorkflowsRequest, RegisterWorkflowsResponse, ResumeExecutionRequest, SignalExecutionRequest,
+    SignalExecutionResponse, StartBatchRequest, StartBatchResponse, StartExecutionRequest, StartExecutionResponse,
+    StopBatchRequest, WaitExecutionRequest,
 };
 use orbit_raft::Environment;
 use tonic::{Request, Response, Status};
@@ -197,5 +198,9 @@ impl<E: Environment> OrbitService for Clients<E> {
 
     async fn drain_node(&self, _: Request<DrainNodeRequest>) -> Answer<DrainNodeResponse> {
         answer(self.0.drain(CALLER).map(|()| DrainNodeResponse {}))
+    }
+
+    async fn check_cluster(&self, request: Request<CheckClusterRequest>) -> Answer<CheckReport> {
+        answer(self.0.check(CALLER, request.into_inner().shard).await.map(convert::check))
     }
 }

@@ -29,6 +29,7 @@ use orbit_actors::error::{Code, Error};
 use orbit_raft::Environment;
 use uuid::Uuid;
 
+mod admin;
 mod answer;
 mod batch;
 mod call;

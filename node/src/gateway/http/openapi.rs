@@ -89,6 +89,7 @@ fn summary(operation: Operation) -> &'static str {
         Operation::Init => "Make a cluster of this node, unless it belongs to one",
         Operation::Leave => "Remove a node from the cluster for good",
         Operation::Drain => "Let this node give its leaderships away, finish and end",
+        Operation::Check => "Check what is stored, all shards or one; nothing is changed",
         Operation::Workers => "Workers that this node has seen lately",
         Operation::Register => "Make a worker known, or resume its session",
         Operation::Heartbeat => "Say that a worker lives, and what it holds",
@@ -130,6 +131,7 @@ fn body(route: &Route) -> Option<Value> {
         Operation::StartBatch => "BatchBody",
         Operation::StopBatch | Operation::Init | Operation::Drain => "NoBody",
         Operation::Leave => "LeaveBody",
+        Operation::Check => "CheckBody",
         Operation::Register => "RegisterRequest",
         Operation::Heartbeat => "HeartbeatRequest",
         Operation::Poll => "PollRequest",
@@ -158,6 +160,7 @@ fn body(route: &Route) -> Option<Value> {
                     | Operation::StopBatch
                     | Operation::Init
                     | Operation::Drain
+                    | Operation::Check
             );
             let required = !optional;
             Some(json!({"required": required, "content": {"application/json": json}}))
@@ -208,6 +211,7 @@ fn responses(operation: Operation) -> Value {
         Operation::Cluster | Operation::Leave => vec![(200, Json("Cluster"))],
         Operation::Init => vec![(200, Json("Founded"))],
         Operation::Drain => vec![(202, Json("NoBody"))],
+        Operation::Check => vec![(200, Json("CheckReport"))],
         Operation::Workers => vec![(200, Json("Workers"))],
         Operation::Register => vec![(200, Json("RegisterResponse"))],
         Operation::Heartbeat => vec![(200, Json("HeartbeatResponse"))],

@@ -16,7 +16,7 @@ use super::json::Input;
 use super::number::Number;
 use super::query::{Form, History, Nothing, Run, Units, Wait};
 use super::route::Operation;
-use super::{batch, cluster, command, openapi};
+use super::{admin, batch, cluster, command, openapi};
 use crate::gateway::Service;
 use crate::gateway::caller::{Action, Caller, authorize};
 
@@ -48,6 +48,7 @@ pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operati
         Operation::Cluster | Operation::Init | Operation::Leave | Operation::Drain => {
             cluster::run(service, operation, call).await
         }
+        Operation::Check => admin::check(service, call).await,
         Operation::Workers | Operation::Register | Operation::Heartbeat | Operation::Poll | Operation::Unregister => {
             worker(service, operation, call).await
         }
