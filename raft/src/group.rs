@@ -198,6 +198,12 @@ impl<E: Environment> Group<E> {
         self.0.raft.trigger().transfer_leader(to).await.map_err(|_| MembershipError::Stopped)
     }
 
+    /// Whether this node stands for election when it misses the leader. It votes for others either way, and one to which
+    /// a leadership is transferred takes it.
+    pub fn stand_for_election(&self, stands: bool) {
+        self.0.raft.runtime_config().elect(stands);
+    }
+
     /// Makes the state durable now, so that the log up to here may be purged.
     pub async fn take_snapshot(&self) -> Result<(), MembershipError> {
         self.0.raft.trigger().snapshot().await.map_err(|_| MembershipError::Stopped)
