@@ -12,7 +12,7 @@ mod batch;
 mod node;
 
 pub use batch::{BatchAction, BatchFault, BatchStarted, BatchState, StartBatch};
-pub use node::{NodeSummary, ShardHealth};
+pub use node::{NodeCondition, NodeSummary, ShardHealth};
 
 /// Starts an execution.
 #[derive(Clone, Debug, Default)]

@@ -81,6 +81,30 @@ impl MountedDisk {
         Ok(())
     }
 
+    /// Takes or gives back as much as it needs for this share of the disk to be in use, in percent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fill`](Self::fill).
+    pub fn fill_to(&self, percent: u64) -> Result<(), Error> {
+        if self.kind == Disk::Folder {
+            let why = "is a folder on the machine's own disk, which is not filled; ask for a tmpfs".to_owned();
+            return Err(Error::File { path: self.path.clone(), why });
+        }
+        let ballast = self.ballast();
+        let file = File::options().create(true).truncate(false).write(true).open(&ballast);
+        let file = file.map_err(Error::file("making", &ballast))?;
+        let failed = |error: rustix::io::Errno| Error::file("filling", &ballast)(error.into());
+        file.set_len(0).map_err(Error::file("emptying", &ballast))?;
+        let found = rustix::fs::statvfs(&self.path).map_err(failed)?;
+        let used = found.f_blocks - found.f_bfree;
+        let missing = (found.f_blocks * percent / 100).saturating_sub(used) * found.f_frsize;
+        if missing > 0 {
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, missing).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// Gives back what [`fill`](Self::fill) took.
     ///
     /// # Errors
