@@ -1,7 +1,10 @@
 //! Clusters of processes whose disks fill up, and whose clocks are wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -187,8 +190,8 @@ fn disks_fill_up_and_are_freed_and_nothing_is_lost() {
         for node in 0..3 {
             cluster.until(node, "orbit_shard_read_only", |shards| shards == SHARDS as f64).await;
         }
-        let signal = json!({"signal": "go", "payload": {}});
-        is_disk(&cluster.call(2, &Request::post("signal", "", "/v1/executions/second-1/signals", signal)).await);
+        let signal = Request::post("signal", "", "/v1/executions/second-1/signals/go", json!({}));
+        is_disk(&cluster.call(2, &signal).await);
         for number in 0..SHARDS {
             let url = format!("http://{}/v1/executions/first-{number}", cluster.at(number % 3).http);
             assert_eq!(cluster.http.delete(&url).send().await.unwrap().status(), 204);
@@ -215,12 +218,14 @@ fn disks_fill_up_and_are_freed_and_nothing_is_lost() {
     });
 }
 
-/// A node whose wall clock a file sets, by libfaketime. Its monotonic clock stays as it is.
-fn wrong_clock(file: &Path) -> Launch {
-    let library = "/usr/$LIB/faketime/libfaketimeMT.so.1";
-    let launch = Launch::server(binary().unwrap()).arg("--insecure-listen").env("LD_PRELOAD", library);
-    let launch = launch.env("FAKETIME_TIMESTAMP_FILE", file).env("FAKETIME_NO_CACHE", "1");
-    launch.env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+/// Makes the library through which a node sees a wrong wall clock.
+fn library(dir: &Path) -> PathBuf {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/wrong_clock.c");
+    let made = dir.join("wrong_clock.so");
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let built = Command::new(compiler).args(["-O1", "-shared", "-fPIC", "-o"]).arg(&made).arg(source).status();
+    assert!(built.unwrap().success(), "{source} is not compiled");
+    made
 }
 
 #[test]
@@ -230,13 +235,15 @@ fn a_wrong_clock_fires_nothing_early_and_holds_nothing_up() {
     let nodes = world.add_cluster(&["n1", "n2", "n3"], &options).unwrap();
     let files = [0, 1, 2].map(|node| world.dir().join(format!("clock-{node}")));
     let set = |node: usize, ahead_s: i64| {
-        let new = files[node].with_extension("new");
-        std::fs::write(&new, format!("{ahead_s:+}s\n")).unwrap();
-        // Never half of it.
-        std::fs::rename(new, &files[node]).unwrap();
+        let file = File::options().create(true).truncate(false).write(true).open(&files[node]).unwrap();
+        file.write_all_at(&(ahead_s * 1_000_000_000).to_ne_bytes(), 0).unwrap();
     };
     (0..3).for_each(|node| set(node, 0));
-    let launches = files.each_ref().map(|file| wrong_clock(file));
+    let library = library(world.dir());
+    let launches = files.each_ref().map(|file| {
+        let launch = Launch::server(binary().unwrap()).arg("--insecure-listen");
+        launch.env("LD_PRELOAD", &library).env("ORBIT_TEST_CLOCK", file)
+    });
     world.run(async |world| {
         let mut cluster = Cluster::start(world, nodes.clone(), launches.each_ref()).await;
         for node in 0..3 {

@@ -94,14 +94,16 @@ impl MountedDisk {
         let ballast = self.ballast();
         let file = File::options().create(true).truncate(false).write(true).open(&ballast);
         let file = file.map_err(Error::file("making", &ballast))?;
-        let failed = |error: rustix::io::Errno| Error::file("filling", &ballast)(error.into());
-        file.set_len(0).map_err(Error::file("emptying", &ballast))?;
-        let found = rustix::fs::statvfs(&self.path).map_err(failed)?;
-        let used = found.f_blocks - found.f_bfree;
-        let missing = (found.f_blocks * percent / 100).saturating_sub(used) * found.f_frsize;
-        if missing > 0 {
-            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, missing).map_err(failed)?;
+        let has = file.metadata().map_err(Error::file("measuring", &ballast))?.len();
+        let found = rustix::fs::statvfs(&self.path).map_err(Error::file("measuring", &self.path))?;
+        let others = ((found.f_blocks - found.f_bfree) * found.f_frsize).saturating_sub(has);
+        let wants = (found.f_blocks * found.f_frsize / 100 * percent).saturating_sub(others);
+        // In one step: whoever looks meanwhile sees what was or what is to be.
+        if wants > has {
+            let taken = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, wants);
+            return taken.map_err(Error::file("filling", &ballast));
         }
+        file.set_len(wants).map_err(Error::file("emptying", &ballast))?;
         Ok(())
     }
 
