@@ -10,7 +10,7 @@ use orbit_actors::disk::DiskLevel;
 use orbit_actors::error::{Code, Error};
 use serde_json::json as details;
 use support::nodes::{Cluster, leads};
-use support::{complete, deploy, eventually, json, poll, register, settings, start, within};
+use support::{Node, complete, deploy, eventually, json, poll, register, settings, start, within};
 
 const WORK: &str = r#"
 name: work
@@ -118,6 +118,17 @@ async fn where_all_disks_are_full_starts_are_refused_and_all_else_goes_on() {
     cluster.end().await;
 }
 
+/// Deletions come through, by one and by many.
+async fn deletes(node: &Node) {
+    node.delete("x0").await.unwrap();
+    assert_eq!(node.show("x0", None).await.unwrap_err().code, Code::NotFound);
+    let filter = ListExecutions { workflow: Some("quick".to_owned()), ..ListExecutions::default() };
+    let purge = StartBatch { filter, action: BatchAction::Delete, dry_run: false };
+    let batch = node.start_batch(purge).await.unwrap().batch_id.unwrap();
+    let done = async || (node.batch(&batch).await.unwrap().done == 8).then_some(());
+    eventually("a purge", done).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn shards_whose_disks_are_nearly_used_up_take_deletions_only_and_lose_nothing() {
     let cluster = Cluster::start(3, settings(3)).await;
@@ -159,14 +170,8 @@ async fn shards_whose_disks_are_nearly_used_up_take_deletions_only_and_lose_noth
         let node = at(3);
         tokio::spawn(async move { node.complete(complete).await })
     });
-    // Deletions come through, by one and by many, though results wait.
-    node.delete("x0").await.unwrap();
-    assert_eq!(node.show("x0", None).await.unwrap_err().code, Code::NotFound);
-    let filter = ListExecutions { workflow: Some("quick".to_owned()), ..ListExecutions::default() };
-    let purge = StartBatch { filter, action: BatchAction::Delete, dry_run: false };
-    let batch = node.start_batch(purge).await.unwrap().batch_id.unwrap();
-    let done = async || (node.batch(&batch).await.unwrap().done == 8).then_some(());
-    eventually("a purge", done).await;
+    // Though results wait.
+    deletes(node).await;
     // Whoever works is told that it still should.
     let tokens = held.clone().map(|task| task.token);
     assert_eq!(at(1).heartbeat(&session.worker_session_id, Some(&tokens)).await.unwrap().cancel, [""; 0]);

@@ -119,6 +119,15 @@ impl Cluster {
         }
     }
 
+    /// Deletes what began first, at every node.
+    async fn delete_first(&self) {
+        for number in 0..SHARDS {
+            let url = format!("http://{}/v1/executions/first-{number}", self.at(number % 3).http);
+            assert_eq!(self.http.delete(&url).send().await.unwrap().status(), 204);
+            assert_eq!(self.http.get(&url).send().await.unwrap().status(), 404);
+        }
+    }
+
     /// Sleeps of two seconds, at each of these nodes: none ends early, all end.
     async fn naps(&mut self, name: &str, nodes: &[usize]) {
         for number in 0..SHARDS {
@@ -192,17 +201,13 @@ fn disks_fill_up_and_are_freed_and_nothing_is_lost() {
         }
         let signal = Request::post("signal", "", "/v1/executions/second-1/signals/go", json!({}));
         is_disk(&cluster.call(2, &signal).await);
-        for number in 0..SHARDS {
-            let url = format!("http://{}/v1/executions/first-{number}", cluster.at(number % 3).http);
-            assert_eq!(cluster.http.delete(&url).send().await.unwrap().status(), 204);
-            assert_eq!(cluster.http.get(&url).send().await.unwrap().status(), 404);
-        }
+        cluster.delete_first().await;
 
         println!("there is room again");
         nodes.iter().for_each(|node| fill(node, 10));
-        for node in 0..3 {
-            cluster.until(node, "orbit_shard_read_only", |shards| shards == 0.0).await;
-            says(&nodes[node], "the shard takes writes again");
+        for (number, node) in nodes.iter().enumerate() {
+            cluster.until(number, "orbit_shard_read_only", |shards| shards == 0.0).await;
+            says(node, "the shard takes writes again");
         }
         let worker = Worker::new("w2", &[("do.step", "1.0.0")]).slots(8);
         tokio::spawn(worker.poll(Arc::clone(&notebook), world.addresses()));

@@ -198,8 +198,8 @@ impl<E: Environment> Group<E> {
         self.0.raft.trigger().transfer_leader(to).await.map_err(|_| MembershipError::Stopped)
     }
 
-    /// Whether this node stands for election when it misses the leader. It votes for others either way, and one to which
-    /// a leadership is transferred takes it.
+    /// Whether this node stands for election when it misses the leader. It votes for others either way, and takes a
+    /// leadership that is transferred to it.
     pub fn stand_for_election(&self, stands: bool) {
         self.0.raft.runtime_config().elect(stands);
     }
