@@ -15,7 +15,7 @@ mod node;
 pub use crate::check::RULES as CHECK_RULES;
 pub use batch::{BatchAction, BatchFault, BatchStarted, BatchState, StartBatch};
 pub use check::{CheckReport, Finding, ReplicaCheck, ShardCheck};
-pub use node::{NodeSummary, ShardHealth};
+pub use node::{NodeCondition, NodeSummary, ShardHealth};
 
 /// Starts an execution.
 #[derive(Clone, Debug, Default)]

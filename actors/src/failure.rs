@@ -44,6 +44,20 @@ pub(crate) fn not_led() -> Error {
     Error::new(Code::NoLeader, "this node does not lead the shard; repeat the call")
 }
 
+/// The disk of the node that leads is full, and nobody else takes over; nothing was done.
+pub(crate) fn disk_full() -> Error {
+    let message = "the disk of the node that leads this shard is full; make room there, or raise its \
+                   limits.disk_full_percent, then repeat the call";
+    Error::new(Code::Overloaded, message).with_details(json!({ "reason": "DISK_FULL" }))
+}
+
+/// The disks of a quorum of the nodes that hold it are nearly used up; nothing was done.
+pub(crate) fn read_only() -> Error {
+    let message = "the disks of most nodes that hold this are nearly used up, so only deletions are taken; make room \
+                   there, then repeat the call";
+    Error::new(Code::Overloaded, message).with_details(json!({ "reason": "DISK_FULL" }))
+}
+
 /// The engine is being shut down; nothing was done.
 pub(crate) fn going_away() -> Error {
     Error::new(Code::NoLeader, "this node is going away; ask another one")

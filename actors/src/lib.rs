@@ -13,6 +13,7 @@
 //! - `definitions`: registered documents
 //! - `read`: answers about executions
 //! - `remote`: what the nodes of a cluster ask each other
+//! - [`disk`] and [`condition`]: how full disks are, how the nodes are, and what follows from it
 //! - `check`: whether what is stored is what must be stored
 //! - `supervisor` and `found`: the shards of a node, and how a cluster begins
 //! - [`engine`]: all of it as one handle
@@ -21,8 +22,10 @@
 
 pub mod api;
 mod check;
+pub mod condition;
 mod definitions;
 mod desk;
+pub mod disk;
 pub mod engine;
 pub mod error;
 mod execution;

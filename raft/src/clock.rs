@@ -14,9 +14,14 @@
 //! so it never stands still and never goes back. A wall clock that jumps, against the monotonic one, by more than
 //! 500 ms is not believed: until the jump is confirmed, the wall as it was goes on by the monotonic clock. A jump is
 //! confirmed when the median of the peers' wall clocks says the same, as measured on the links to them. A node without
-//! peers believes what has stood for a minute. A new start of the process believes what it finds.
+//! peers believes what has stood for a minute.
 //!
-//! [`LogClock`] is pure: it is told both clocks, and what the peers say, with every call.
+//! A new start of the process knows of no time that it believed. A node without peers believes what it finds. Among
+//! peers it goes on from the time of the log until they confirm its wall clock: one that is an hour ahead would have
+//! every timer of that hour fire.
+//!
+//! [`LogClock`] is pure: it is told both clocks, and what the peers say, with every call. So is [`Ahead`], the rule by
+//! which a node finds that its own clock is the one that is wrong.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -56,6 +61,53 @@ pub enum Witness {
     },
 }
 
+impl Witness {
+    /// By how much the wall clock of this node is ahead of the median of all, its own among them, in microseconds;
+    /// unknown unless enough peers were heard. Of two in the middle it is the one nearer to the own clock, so that one
+    /// wrong clock of three is never taken for two.
+    #[must_use]
+    pub fn ahead_us(&self) -> Option<i64> {
+        match self {
+            Witness::Alone | Witness::Silent => None,
+            Witness::Median { low_us, high_us } => {
+                let behind = 0.clamp(*low_us, *high_us);
+                Some(i64::try_from(-behind).unwrap_or(if behind < 0 { i64::MAX } else { i64::MIN }))
+            }
+        }
+    }
+}
+
+/// A clock that was too far off is good again below this: it does not go to and fro around one bound.
+const GOOD_AGAIN: Duration = Duration::from_millis(400);
+
+/// Whether the wall clock of this node is off: more than [`JUMP_MAX`] from the median of the peers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ahead {
+    us: Option<i64>,
+    off: bool,
+}
+
+impl Ahead {
+    /// What was measured now. Where nothing is known the clock counts as good: nobody says otherwise.
+    pub fn measured(&mut self, us: Option<i64>) {
+        let bound = if self.off { GOOD_AGAIN } else { JUMP_MAX };
+        self.off = us.is_some_and(|us| u128::from(us.unsigned_abs()) > bound.as_micros());
+        self.us = us;
+    }
+
+    /// By how much it is ahead of the median, in microseconds; `None` without peers, or while too few are heard.
+    #[must_use]
+    pub fn us(&self) -> Option<i64> {
+        self.us
+    }
+
+    /// Whether it is off.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.off
+    }
+}
+
 /// Where readings come from.
 pub trait Clock: Send + Sync + 'static {
     /// Reads both clocks.
@@ -86,6 +138,8 @@ pub struct LogClock {
     last_read: Duration,
     /// A moment at which the wall clock was believed.
     believed: Reading,
+    /// Since the start of the process no reading of the wall clock was believed.
+    fresh: bool,
     doubted: Option<Doubted>,
 }
 
@@ -98,10 +152,11 @@ struct Doubted {
 }
 
 impl LogClock {
-    /// Starts at a new start of the process: whatever the wall clock says now is believed. `last_ms` is the time of
-    /// the last entry, in milliseconds since 1970.
+    /// Starts at a new start of the process. `last_ms` is the time of the last entry, in milliseconds since 1970.
     pub fn new(now: Reading, last_ms: u64) -> Self {
-        LogClock { last_us: last_ms.saturating_mul(1000), last_read: now.monotonic, believed: now, doubted: None }
+        let believed = Reading { wall: Duration::from_millis(last_ms), monotonic: now.monotonic };
+        let last_us = last_ms.saturating_mul(1000);
+        LogClock { last_us, last_read: now.monotonic, believed, fresh: true, doubted: None }
     }
 
     /// The time of an entry proposed now, in milliseconds since 1970; no later entry gets a smaller one. The peers are
@@ -117,6 +172,10 @@ impl LogClock {
     /// An entry with this time was applied here.
     pub fn observe(&mut self, now: Reading, time_ms: u64) {
         let time_us = time_ms.saturating_mul(1000);
+        if self.fresh && time_us > micros(self.expected(now)) {
+            // Whoever leads knows better than this node, which has just begun.
+            self.believed = Reading { wall: Duration::from_micros(time_us), ..now };
+        }
         if time_us > self.last_us {
             self.last_us = time_us;
             self.last_read = now.monotonic;
@@ -128,10 +187,16 @@ impl LogClock {
         self.doubted.is_some()
     }
 
+    /// The wall clock as it would read now had it kept its pace since it was last believed.
+    fn expected(&self, now: Reading) -> Duration {
+        self.believed.wall + now.monotonic.saturating_sub(self.believed.monotonic)
+    }
+
     fn wall_us(&mut self, now: Reading, peers: impl FnOnce() -> Witness) -> u64 {
-        let expected = self.believed.wall + now.monotonic.saturating_sub(self.believed.monotonic);
+        let expected = self.expected(now);
         if now.wall.abs_diff(expected) <= JUMP_MAX || self.confirmed(now, peers()) {
             self.believed = now;
+            self.fresh = false;
             self.doubted = None;
             return micros(now.wall);
         }
@@ -143,7 +208,7 @@ impl LogClock {
         // How long it stands is counted in any case: the last peer may leave.
         let stands = self.stands(now);
         match peers {
-            Witness::Alone => stands,
+            Witness::Alone => self.fresh || stands,
             Witness::Silent => false,
             Witness::Median { low_us, high_us } => low_us.unsigned_abs() <= max_us && high_us.unsigned_abs() <= max_us,
         }
@@ -167,25 +232,31 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 #[derive(Debug)]
 pub(crate) struct GroupClock {
     clocks: PeerClocks,
-    /// How many members the group has beside this node.
-    peers: AtomicUsize,
+    /// How many members the group has, this node among them; none as long as it is not known.
+    members: AtomicUsize,
     log: Mutex<LogClock>,
 }
 
 impl GroupClock {
     pub(crate) fn new(clocks: PeerClocks, last_ms: u64) -> Self {
         let log = Mutex::new(LogClock::new(clocks.read(), last_ms));
-        GroupClock { clocks, peers: AtomicUsize::new(0), log }
+        GroupClock { clocks, members: AtomicUsize::new(0), log }
     }
 
     /// The group has that many members.
     pub(crate) fn set_members(&self, members: usize) {
-        self.peers.store(members.saturating_sub(1), Ordering::Relaxed);
+        self.members.store(members, Ordering::Relaxed);
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
-        let peers = self.peers.load(Ordering::Relaxed);
-        self.with(|log, now| log.now_ms(now, || self.clocks.witness(now, peers)))
+        let members = self.members.load(Ordering::Relaxed);
+        self.with(|log, now| {
+            log.now_ms(now, || match members.checked_sub(1) {
+                Some(peers) => self.clocks.witness(now, peers),
+                // A node that learns the group does not know yet who belongs to it: others do.
+                None => Witness::Silent,
+            })
+        })
     }
 
     pub(crate) fn observe(&self, time_ms: u64) {

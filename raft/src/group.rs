@@ -204,6 +204,12 @@ impl<E: Environment> Group<E> {
         self.0.raft.trigger().transfer_leader(to).await.map_err(|_| MembershipError::Stopped)
     }
 
+    /// Whether this node stands for election when it misses the leader. It votes for others either way, and takes a
+    /// leadership that is transferred to it.
+    pub fn stand_for_election(&self, stands: bool) {
+        self.0.raft.runtime_config().elect(stands);
+    }
+
     /// Makes the state durable now, so that the log up to here may be purged.
     pub async fn take_snapshot(&self) -> Result<(), MembershipError> {
         self.0.raft.trigger().snapshot().await.map_err(|_| MembershipError::Stopped)

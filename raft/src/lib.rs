@@ -61,6 +61,7 @@ pub use group::{Group, GroupStatus, Leadership, MembershipError};
 pub use identity::{Identity, Storage};
 pub use node::{Environment, Parts, RaftNode, StillOpen};
 pub use orbit_proto::store::{Part, Precondition, Write};
+pub use peer_clocks::PeerClocks;
 pub use production::Production;
 pub use propose::{Applied, ProposeError};
 pub use read_index::ReadError;

@@ -177,6 +177,11 @@ impl<E: Environment> RaftNode<E> {
         Caller { peers: Arc::downgrade(&self.peers), groups: Arc::downgrade(&self.groups) }
     }
 
+    /// What the clocks of the peers say, as measured on the links to them.
+    pub fn peer_clocks(&self) -> PeerClocks {
+        self.clocks.clone()
+    }
+
     /// Opens a group. It takes part at once; a new one waits for its first members.
     pub async fn open_group(&self, id: GroupId) -> Result<Group<E>, Error> {
         if self.group(id).is_some() {

@@ -23,9 +23,9 @@ const COUNTS_FOR: Duration = Duration::from_secs(30);
 /// An answer that took longer says too little.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(200);
 
-/// The clocks of the peers of one node.
+/// The clocks of the peers of one node. A clone is another handle to the same.
 #[derive(Clone)]
-pub(crate) struct PeerClocks {
+pub struct PeerClocks {
     clock: Arc<dyn Clock>,
     measured: Arc<Mutex<BTreeMap<NodeId, Measured>>>,
 }
@@ -46,6 +46,12 @@ impl fmt::Debug for PeerClocks {
 impl PeerClocks {
     pub(crate) fn new(clock: impl Clock) -> Self {
         PeerClocks { clock: Arc::new(clock), measured: Arc::default() }
+    }
+
+    /// What the peers say of the wall clock of this node as it reads now. `peers` is how many there are.
+    #[must_use]
+    pub fn judge(&self, peers: usize) -> Witness {
+        self.witness(self.read(), peers)
     }
 
     /// The own clocks now.

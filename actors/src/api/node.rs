@@ -2,8 +2,35 @@
 
 use serde::Serialize;
 
+use crate::condition::Condition;
+
+/// How a node is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeCondition {
+    /// `ok`, `warning`, `full` (it begins no executions and leads nothing) or `critical`.
+    pub disk: &'static str,
+    /// How much of its disk is in use, 0 to 1.
+    pub disk_used_ratio: f64,
+    /// By how much its clock is ahead of the median of all nodes, ms; absent without others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_ahead_ms: Option<i64>,
+    /// Whether its clock is too far off to lead.
+    pub clock_off: bool,
+}
+
+impl From<Condition> for NodeCondition {
+    fn from(condition: Condition) -> Self {
+        Self {
+            disk: condition.disk.as_str(),
+            disk_used_ratio: condition.disk_used_ratio,
+            clock_ahead_ms: condition.clock_ahead_us.map(|us| us / 1000),
+            clock_off: condition.clock_off,
+        }
+    }
+}
+
 /// A node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeSummary {
     /// Its number, which no other node ever gets.
     pub id: u64,
@@ -15,6 +42,9 @@ pub struct NodeSummary {
     pub is_this: bool,
     /// How many shards it leads, as far as the one that answers knows.
     pub leads: u64,
+    /// How it is; absent while the one that answers has not heard of it lately.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<NodeCondition>,
     /// It has left, and some groups still count on it: it may not be stopped yet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
@@ -35,4 +65,7 @@ pub struct ShardHealth {
     pub applied: u64,
     /// Entries that are committed and not yet applied.
     pub lag: u64,
+    /// Whether it takes deletions only: the disks of a quorum of its nodes are nearly used up.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }

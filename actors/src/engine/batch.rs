@@ -109,6 +109,11 @@ async fn to_its_end<E: Environment>(engine: &Weak<Inner<E>>, shard: &Arc<Shard<E
         }
         let gone = || Error::new(Code::NoLeader, "this node is going away");
         let node = Engine(engine.upgrade().ok_or_else(gone)?);
+        if !matches!(record.action, Some(Action::Delete(_))) && shard.context.is_read_only() {
+            drop(node);
+            shard.context.until_writable().await;
+            continue;
+        }
         let begun = Instant::now();
         let (done, errors) = act(&node, id, &record, again).await;
         record.done += done;

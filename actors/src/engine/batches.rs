@@ -11,7 +11,7 @@ use super::commands::{redrive_action, valid_name};
 use super::{Engine, Shard, valid_id};
 use crate::api::{BatchAction, BatchFault, BatchStarted, BatchState, ListExecutions, Redrive, StartBatch};
 use crate::error::{Code, Error, Result};
-use crate::failure::of_storage;
+use crate::failure::{of_storage, read_only};
 use crate::read::status_word;
 use crate::remote::Cluster;
 use crate::table;
@@ -43,6 +43,9 @@ impl<E: Environment> Engine<E> {
         let shard = running.shard(&id);
         let group = &shard.context.group;
         running.cluster.read_index(group, None).await?;
+        if shard.context.is_read_only() && !matches!(request.action, BatchAction::Delete) {
+            return Err(read_only());
+        }
         let open = group.read(|reader| reader.range(&table::batches(), usize::MAX)).map_err(of_storage)?;
         let is_open = |value: &[u8]| {
             table::decode::<BatchRecord>("batches", value).is_ok_and(|record| record.finished_at_ms.is_none())

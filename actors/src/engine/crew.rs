@@ -19,6 +19,7 @@ use workflow::event::{Queue, UncertainReason};
 
 use super::{Engine, Inner, Running};
 use crate::api::{self, Register};
+use crate::condition::Conditions;
 use crate::desk::{Demand, Desk, Elsewhere, Order, Slot};
 use crate::error::{Code, Error, Result};
 use crate::remote::cluster::Unanswered;
@@ -62,6 +63,11 @@ impl<E: Environment> Crew<E> {
     pub(crate) fn new(cluster: Cluster<E>, desk: Desk, meta: Group<E>) -> Arc<Self> {
         let (engine, demand, gathered) = (OnceLock::new(), Notify::new(), Mutex::new(None));
         Arc::new(Self { cluster, desk, meta, engine, demand, gathered })
+    }
+
+    /// How the nodes are.
+    pub(crate) fn conditions(&self) -> &Conditions {
+        &self.cluster.conditions
     }
 
     /// From now on there is an engine to ask.

@@ -1,20 +1,26 @@
 //! Definitions: registering and reading them.
 
 use orbit_raft::Environment;
+use tokio::time::Instant;
 use workflow::document::Format;
 
 use super::Engine;
 use crate::api::{RegisteredWorkflow, StoredWorkflow, WorkflowSummary};
 use crate::error::Result;
+use crate::failure::read_only;
 use crate::warnings;
 
 impl<E: Environment> Engine<E> {
     /// Registers all documents of a source or none.
     ///
     /// # Errors
-    /// `INVALID_IR` with every fault, `DEFINITION_CONFLICT`.
+    /// `INVALID_IR` with every fault, `DEFINITION_CONFLICT`, `OVERLOADED` when the disks are nearly used up.
     pub async fn deploy(&self, source: &str, format: Format) -> Result<Vec<RegisteredWorkflow>> {
         let running = self.running()?;
+        let voters = running.definitions.meta().status().voters;
+        if running.cluster.conditions.is_read_only(&voters, Instant::now()) {
+            return Err(read_only());
+        }
         let warn = |definition: &workflow::definition::Definition| {
             warnings::registry_warnings(definition, &running.desk, &running.definitions)
         };

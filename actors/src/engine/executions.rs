@@ -23,7 +23,8 @@ impl<E: Environment> Engine<E> {
     /// Starts an execution. With an id it may be repeated.
     ///
     /// # Errors
-    /// `WORKFLOW_NOT_FOUND`, `INVALID_INPUT`, `INVALID_EXECUTION_ID`, `EXECUTION_EXISTS`, `OVERLOADED`.
+    /// `WORKFLOW_NOT_FOUND`, `INVALID_INPUT`, `INVALID_EXECUTION_ID`, `EXECUTION_EXISTS`, `OVERLOADED` also when the
+    /// disk of the node that leads is full.
     pub async fn start(&self, mut request: StartExecution) -> Result<Started> {
         let running = self.running()?;
         let definition = running.definitions.resolve(&request.workflow, request.version.as_deref()).await?;

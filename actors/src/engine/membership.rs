@@ -12,8 +12,9 @@ use prost::Message;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Engine, Running, odd};
-use crate::api::NodeSummary;
+use super::{Engine, Running, lookout, odd};
+use crate::api::{NodeCondition, NodeSummary};
+use crate::condition::Conditions;
 use crate::error::{Code, Error, Result};
 use crate::remote::members::{self, Newcomer};
 use crate::remote::wire;
@@ -128,14 +129,14 @@ impl<E: Environment> Engine<E> {
 
     pub(super) fn standing(&self) -> node::StandingAnswer {
         let identity = self.0.identity;
-        node::StandingAnswer {
+        let standing = node::StandingAnswer {
             cluster: Bytes::copy_from_slice(identity.cluster.as_bytes()),
             node_id: identity.node.0,
             name: self.0.settings.node_name.clone(),
-            makes_a_cluster: false,
-            draining: *self.0.draining.borrow(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-        }
+            ..node::StandingAnswer::default()
+        };
+        lookout::tell(&self.condition(), standing)
     }
 
     async fn take_in(&self, running: &Running<E>, join: node::Join) -> Result<node::MembershipAnswer> {
@@ -200,6 +201,7 @@ impl<E: Environment> Engine<E> {
             address: record.address,
             is_this: node == running.cluster.me,
             leads: led(node),
+            condition: running.condition(node).map(NodeCondition::from),
             joined_at_ms: record.joined_at_ms,
         };
         Ok(listed.map(node).collect())
@@ -282,8 +284,8 @@ impl<E: Environment> Engine<E> {
     pub async fn give_leaderships_away(&self, within: Duration) {
         let until = Instant::now() + within;
         let Ok(running) = self.running() else { return };
-        self.0.draining.send_replace(true);
-        let moved = running.groups().map(|group| give_away(group, running.cluster.me, until));
+        running.cluster.conditions.drain();
+        let moved = running.groups().map(|group| give_away(group, &running.cluster.conditions, until));
         futures::future::join_all(moved).await;
     }
 }
@@ -302,13 +304,14 @@ impl<E: Environment> Running<E> {
     }
 }
 
-async fn give_away<E: Environment>(group: &Group<E>, me: NodeId, until: Instant) {
+async fn give_away<E: Environment>(group: &Group<E>, conditions: &Conditions, until: Instant) {
+    let me = conditions.me();
     let mut leadership = group.leadership();
     loop {
         let mut others: Vec<_> = group.status().voters.into_iter().filter(|voter| *voter != me).collect();
-        // Whoever has most of the log takes over soonest.
-        let matched = group.status().matched;
-        others.sort_by_key(|node| std::cmp::Reverse(matched.get(node).copied()));
+        // Whoever is well and has most of the log takes over soonest.
+        let (matched, unwell) = (group.status().matched, conditions.unwell(&group.status().voters, Instant::now()));
+        others.sort_by_key(|node| (unwell.contains(node), std::cmp::Reverse(matched.get(node).copied())));
         if others.is_empty() {
             return;
         }

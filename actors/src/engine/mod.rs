@@ -3,6 +3,7 @@
 //! - `definitions`, `executions`, `commands`, `batches`, `workers`: the operations
 //! - `shipper`, `keeper`, `batch`: what a leader does for its shard by itself
 //! - `inspect`, `replica`: checking the cluster while it works
+//! - `lookout`: how this node is and the others are
 //! - here: how it begins and ends, and the way of an ask to its execution
 
 mod answer;
@@ -14,9 +15,11 @@ mod definitions;
 mod executions;
 mod inspect;
 mod keeper;
+mod lookout;
 pub mod membership;
 mod replica;
 mod route;
+mod settings;
 mod shipper;
 mod steward;
 mod wait;
@@ -36,10 +39,12 @@ use tokio::time::Instant;
 
 use answer::Answering;
 pub(crate) use crew::Crew;
+pub use settings::Settings;
 pub(crate) use shipper::MESSAGES_MAX as PARCEL_MESSAGES_MAX;
 
 use crate::api::ShardHealth;
 use crate::check;
+use crate::condition::{Condition, Conditions};
 use crate::definitions::Definitions;
 pub use crate::desk::Connection;
 use crate::desk::{Desk, DeskSettings};
@@ -48,62 +53,9 @@ use crate::failure::{going_away, of_storage};
 use crate::found;
 use crate::remote::Cluster;
 use crate::remote::cluster::Seen;
-use crate::shard::{Context, ContextLimits, Dice, shard_of};
+use crate::shard::{Context, ContextLimits, shard_of};
 use crate::supervisor::{Shard, Supervisor};
 
-/// How an engine is tuned.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// How many shards a new cluster gets; an old one keeps what it has.
-    pub shards: u16,
-    /// How often workers send heartbeats.
-    pub heartbeat_interval: Duration,
-    /// After how long a silence a session is lost.
-    pub session_timeout: Duration,
-    /// Without a receipt for this long a task is taken back.
-    pub receipt_timeout: Duration,
-    /// How many executions are kept awake per shard.
-    pub alive_max: usize,
-    /// … and about how many bytes they may have.
-    pub alive_bytes_max: usize,
-    /// How many commands wait per shard before calls are refused with `OVERLOADED`.
-    pub in_flight_max: usize,
-    /// Longest output of a worker, bytes: a longer one ends its attempt. At most 2 MiB.
-    pub output_bytes_max: usize,
-    /// How long a call waits for a shard that has no leader.
-    pub leader_timeout: Duration,
-    /// How long what is over is kept where the document does not say. Counts for runs that end from now on.
-    pub retention: Duration,
-    /// Executions that a batch acts on per second, at most.
-    pub batch_rate: u32,
-    /// What the node is called.
-    pub node_name: String,
-    /// Where randomness comes from.
-    pub dice: Dice,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            shards: 16,
-            heartbeat_interval: Duration::from_secs(5),
-            session_timeout: Duration::from_secs(30),
-            receipt_timeout: Duration::from_secs(2),
-            alive_max: 1_250,
-            alive_bytes_max: 16 << 20,
-            in_flight_max: 4_096,
-            output_bytes_max: workflow::decide::PAYLOAD_BYTES_MAX,
-            leader_timeout: Duration::from_secs(5),
-            retention: RETENTION,
-            batch_rate: 200,
-            node_name: "orbit-1".to_owned(),
-            dice: Dice::default(),
-        }
-    }
-}
-
-/// How long what is over is kept, if nothing is set: 30 days.
-const RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Tasks that wait, per queue and shard, are kept in memory up to this many.
 const WINDOW_MAX: usize = 1_000;
 /// How often the desk looks at its time-outs at least.
@@ -123,8 +75,6 @@ struct Inner<E: Environment> {
     settings: Settings,
     identity: Identity,
     ready: watch::Sender<bool>,
-    /// It goes away, and takes no leaderships.
-    draining: watch::Sender<bool>,
 }
 
 /// Everything that ends with the engine.
@@ -174,7 +124,11 @@ impl<E: Environment> Engine<E> {
     /// The groups do not open, or there is no cluster.
     pub async fn open(node: RaftNode<E>, settings: Settings, create: Option<PeerAddress>) -> Result<Self> {
         let identity = *node.identity();
-        let cluster = Cluster::new(node.caller(), node.identity().node, settings.leader_timeout);
+        let conditions = Conditions::new(identity.node, settings.disk_limits);
+        // Before anything is taken or led.
+        lookout::measure(&settings.disk, &conditions).await;
+        let cluster = Cluster::new(node.caller(), settings.leader_timeout, conditions);
+        let clocks = node.peer_clocks();
         let founded = found::open(&node, &settings, create).await?;
         let desk = Desk::new(DeskSettings {
             heartbeat_interval: settings.heartbeat_interval,
@@ -219,6 +173,7 @@ impl<E: Environment> Engine<E> {
             for group in groups.chain(std::iter::once(definitions.meta().clone())) {
                 helpers.push(tokio::spawn(steward::run(engine.clone(), group)));
             }
+            helpers.push(tokio::spawn(lookout::run(engine.clone(), settings.disk.clone(), clocks)));
             for shard in &shards {
                 helpers.push(tokio::spawn(shipper::run(engine.clone(), Arc::clone(shard))));
                 helpers.push(tokio::spawn(batch::run(engine.clone(), Arc::clone(shard))));
@@ -238,7 +193,7 @@ impl<E: Environment> Engine<E> {
                 helpers,
             };
             let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
-            Inner { node, running, settings, identity, ready, draining: watch::Sender::new(false) }
+            Inner { node, running, settings, identity, ready }
         })))
     }
 
@@ -292,6 +247,11 @@ impl<E: Environment> Engine<E> {
         self.0.identity
     }
 
+    /// How this node is: its disk, its clock.
+    pub fn condition(&self) -> Condition {
+        self.running().map_or_else(|_| Condition::default(), |running| running.cluster.conditions.own())
+    }
+
     /// Where the shards stand.
     pub fn shards(&self) -> Vec<ShardHealth> {
         let Ok(running) = self.running() else { return Vec::new() };
@@ -307,6 +267,7 @@ impl<E: Environment> Engine<E> {
                 },
                 leader: status.leader.map(|node| node.0),
                 applied,
+                read_only: shard.context.is_read_only(),
                 lag: status.committed.map_or(0, |id| id.index).saturating_sub(applied),
             }
         };

@@ -16,10 +16,11 @@ use super::{Engine, Running, Shard, workers};
 use crate::api;
 use crate::error::{Code, Error, Result};
 use crate::execution::{Removal, Reply, What};
-use crate::failure::{going_away, not_led, outcome_unknown};
+use crate::failure::{going_away, not_led, outcome_unknown, read_only};
 use crate::remote::cluster::Unanswered;
 use crate::remote::{Free, Request, Response, wire};
 use crate::shard::ShardMsg;
+use crate::shard::read_only::{Fate, fate};
 
 /// What one try came to.
 enum Tried {
@@ -175,6 +176,15 @@ async fn result_here<E: Environment>(
     Ok(Response::Result(api::ResultAnswer { tasks: answer.tasks.or(Some(Vec::new())), ..answer }))
 }
 
+/// Waits until a shard takes writes, as long as it is led here.
+async fn writable_here<E: Environment>(shard: &Shard<E>) -> Result<()> {
+    let mut leads = shard.leads.subscribe();
+    tokio::select! {
+        () = shard.context.until_writable() => Ok(()),
+        _ = leads.wait_for(|leads| !leads) => Err(not_led()),
+    }
+}
+
 /// Gives an ask to the actor of a shard that is led here.
 async fn ask_here<E: Environment, T>(shard: &Shard<E>, id: &str, make: impl FnOnce(Reply<T>) -> What) -> Result<T> {
     if !*shard.leads.borrow() {
@@ -182,6 +192,14 @@ async fn ask_here<E: Environment, T>(shard: &Shard<E>, id: &str, make: impl FnOn
     }
     let (reply, answer) = tokio::sync::oneshot::channel();
     let what = make(reply);
+    if shard.context.is_read_only() {
+        match fate(&what) {
+            Fate::Refused => return Err(read_only()),
+            // Before it takes a place, of which deletions need one.
+            Fate::Waits => writable_here(shard).await?,
+            Fate::Taken | Fate::Dropped => {}
+        }
+    }
     let places = Arc::clone(&shard.context.places);
     let permit = if what.may_be_refused() {
         let full = |_| Error::new(Code::Overloaded, "too much waits on this shard; repeat the call later");

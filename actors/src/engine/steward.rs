@@ -5,6 +5,9 @@
 //!   a node has a number ─▶ learns ─▶ has caught up ─▶ votes, if it should           one change at a time
 //!   a node has left     ─▶ votes no more ─▶ is a member no more
 //! ```
+//!
+//! A node that is not well ([`Condition`](crate::condition::Condition)) offers what it leads to voters that are, and
+//! does not stand for election as long as one of them can.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -15,7 +18,7 @@ use orbit_raft::group::GroupStatus;
 use orbit_raft::{Environment, Group, Leadership, MembershipError, NodeId, PeerAddress};
 use tokio::time::Instant;
 
-use super::{Engine, Inner, Running};
+use super::{Engine, Inner, Running, lookout};
 use crate::error::Result;
 use crate::remote::members::{self, preferred};
 
@@ -27,6 +30,11 @@ const CAUGHT_UP: u64 = 100;
 const SETTLED: Duration = Duration::from_secs(3);
 /// After an offer that was not taken up the next one waits.
 const OFFER_AGAIN: Duration = Duration::from_secs(5);
+/// … and after one of a node that is not well.
+const OFFER_AWAY_AGAIN: Duration = Duration::from_secs(1);
+/// After so long without a leader a node stands for election though it is not well: it may be the only one that can,
+/// because the others lack entries that it has.
+const MISSED_FOR: Duration = Duration::from_secs(3);
 /// A change of the members is waited for so long.
 const CHANGE_WAIT: Duration = Duration::from_secs(5);
 /// A node that does not answer within this is not offered anything.
@@ -34,7 +42,7 @@ const ANSWER_WAIT: Duration = Duration::from_millis(500);
 
 /// Looks after a group for ever; dropped with the node.
 pub(super) async fn run<E: Environment>(engine: Weak<Inner<E>>, group: Group<E>) {
-    let mut steward = Steward { group, leads_since: None, offer_at: Instant::now() };
+    let mut steward = Steward { group, leads_since: None, offer_at: Instant::now(), missed_since: None, offers: 0 };
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(engine) = engine.upgrade().map(Engine) else { return };
@@ -50,15 +58,24 @@ struct Steward<E: Environment> {
     group: Group<E>,
     leads_since: Option<Instant>,
     offer_at: Instant,
+    /// Since when no leader is known that lives.
+    missed_since: Option<Instant>,
+    /// How often it was offered away.
+    offers: usize,
 }
 
 impl<E: Environment> Steward<E> {
     async fn look(&mut self, running: &Arc<Running<E>>) -> Result<()> {
+        let stands = self.stands_for_election(running);
+        self.group.stand_for_election(stands);
         if !matches!(*self.group.leadership().borrow(), Leadership::Leader { .. }) {
             self.leads_since = None;
             return Ok(());
         }
         let since = *self.leads_since.get_or_insert_with(Instant::now);
+        if !running.cluster.conditions.own().is_well() && Instant::now() >= self.offer_at {
+            self.offer_away(running).await;
+        }
         let nodes = members::nodes(running.definitions.meta())?;
         let present = members::present(&nodes);
         if present.is_empty() {
@@ -83,6 +100,29 @@ impl<E: Environment> Steward<E> {
             self.give_back(running, &status).await;
         }
         Ok(())
+    }
+
+    fn stands_for_election(&mut self, running: &Running<E>) -> bool {
+        let (conditions, status, now) = (&running.cluster.conditions, self.group.status(), Instant::now());
+        let lives = |leader| leader == running.cluster.me || conditions.of(leader, now).is_some();
+        self.missed_since = match status.leader.is_some_and(lives) {
+            true => None,
+            false => Some(self.missed_since.unwrap_or(now)),
+        };
+        let missed = self.missed_since.is_some_and(|since| now.saturating_duration_since(since) >= MISSED_FOR);
+        conditions.own().is_well() || missed || conditions.well_others(&status.voters, now).is_empty()
+    }
+
+    /// Offers the leadership to voters that are well, one after the other.
+    async fn offer_away(&mut self, running: &Running<E>) {
+        let status = self.group.status();
+        let mut well = running.cluster.conditions.well_others(&status.voters, Instant::now());
+        well.retain(|node| has_caught_up(&status, *node));
+        let turn = usize::from(self.group.id().get()) + self.offers;
+        let Some(to) = well.iter().nth(turn % well.len().max(1)).copied() else { return };
+        self.offers = self.offers.wrapping_add(1);
+        self.offer(to).await;
+        self.offer_at = Instant::now() + OFFER_AWAY_AGAIN;
     }
 
     /// Makes a change. A node that does not answer holds nobody up: whoever leads by then looks again.
@@ -111,14 +151,15 @@ impl<E: Environment> Steward<E> {
 
     /// Gives the leadership to whom it belongs, if that node is well.
     async fn give_back(&mut self, running: &Running<E>, status: &GroupStatus) {
-        let Some(to) = preferred(self.group.id().get(), &status.voters) else { return };
+        let unwell = running.cluster.conditions.unwell(&status.voters, Instant::now());
+        let Some(to) = belongs_to(self.group.id().get(), &status.voters, &unwell) else { return };
         if to == running.cluster.me || !has_caught_up(status, to) {
             return;
         }
         let question = question::What::Standing(node::Standing::default());
         let answer = tokio::time::timeout(ANSWER_WAIT, running.cluster.ask(to, question)).await;
         if let Ok(Ok(answer::What::Standing(standing))) = answer
-            && !standing.draining
+            && lookout::told(&standing).is_well()
         {
             self.offer(to).await;
         } else {
@@ -137,6 +178,13 @@ impl<E: Environment> Steward<E> {
 fn has_caught_up(status: &GroupStatus, node: NodeId) -> bool {
     let last = status.last_index.unwrap_or(0);
     status.matched.get(&node).is_some_and(|matched| last.saturating_sub(*matched) <= CAUGHT_UP)
+}
+
+/// To whom a leadership belongs: whoever should lead, and while that node is not well one of those that are. The
+/// others keep what they lead.
+fn belongs_to(group: u16, voters: &BTreeSet<NodeId>, unwell: &BTreeSet<NodeId>) -> Option<NodeId> {
+    let first = preferred(group, voters).filter(|node| !unwell.contains(node));
+    first.or_else(|| preferred(group, &voters.difference(unwell).copied().collect()))
 }
 
 /// The next set of voters on the way to the wanted one: one more, or one fewer, at a time.
@@ -175,6 +223,21 @@ mod tests {
 
     fn set(nodes: &[u64]) -> BTreeSet<NodeId> {
         nodes.iter().copied().map(NodeId).collect()
+    }
+
+    #[test]
+    fn leaderships_of_a_node_that_is_not_well_are_shared_by_the_others() {
+        let (voters, mut led) = (set(&[1, 2, 3]), [0; 4]);
+        for group in 1..=12 {
+            let usual = belongs_to(group, &voters, &set(&[])).unwrap();
+            let now = belongs_to(group, &voters, &set(&[2])).unwrap();
+            assert!(now == usual || usual == NodeId(2), "what the others lead stays");
+            led[now.0 as usize] += 1;
+        }
+        assert_eq!(led[2], 0);
+        assert_eq!(led[1] + led[3], 12);
+        assert!(led[1] > 4 && led[3] > 4, "{led:?}");
+        assert_eq!(belongs_to(1, &voters, &voters), None);
     }
 
     #[test]

@@ -93,6 +93,8 @@ pub(crate) struct Life<E: Environment> {
     without_a_pause: u32,
     /// Details of heartbeats wait to be written.
     flush: Flush,
+    /// It waits until the shard takes writes.
+    held_back: bool,
 }
 
 /// Whether details of heartbeats wait to be written.
@@ -122,6 +124,7 @@ impl<E: Environment> Actor for ExecutionActor<E> {
             handled: 0,
             without_a_pause: 0,
             flush: Flush::No,
+            held_back: false,
         })
     }
 
@@ -129,6 +132,7 @@ impl<E: Environment> Actor for ExecutionActor<E> {
         match msg {
             Msg::Ask(ask) => life.waiting.push_back(ask),
             Msg::Committed(outcome) => life.committed(outcome),
+            Msg::Flush if life.context.is_read_only() => drop(myself.send_after(FLUSH, || Msg::Flush)),
             Msg::Flush => life.flush = Flush::Due,
         }
         life.go_on(&myself);
@@ -140,6 +144,9 @@ impl<E: Environment> Life<E> {
     /// Takes turns until a commit is under way or nothing waits.
     fn go_on(&mut self, myself: &ActorRef<Msg>) {
         while self.under_way.is_none() {
+            if self.is_held_back() {
+                return;
+            }
             let mut turn = Turn { flush: self.flush == Flush::Due, ..Turn::default() };
             if !self.gather(&mut turn) {
                 return self.rest(myself);
@@ -157,6 +164,17 @@ impl<E: Environment> Life<E> {
                 Err(error) => self.throw_away(turn, &error),
             }
         }
+    }
+
+    /// A batch that was cut does not go on while the shard is read-only, and nothing comes before its rest. The shard
+    /// lets it go on afterwards.
+    fn is_held_back(&mut self) -> bool {
+        let was = self.held_back;
+        self.held_back = self.loaded.as_ref().is_some_and(|loaded| loaded.unfinished) && self.context.is_read_only();
+        if self.held_back && !was {
+            self.ask_again(vec![What::Proceed]);
+        }
+        self.held_back
     }
 
     /// Decides on what waits; `false` if nothing does.

@@ -51,6 +51,7 @@ impl<E: Environment> Life<E> {
     /// Start and signal in one commit: the signal is there before anything is decided.
     fn start_with(&mut self, start: &Start, signal: Signal, turn: &mut Turn) -> Result<Signalled> {
         fits(&start.definition, &signal)?;
+        self.context.may_begin()?;
         let Signal { name, payload, dedup_id, .. } = signal.clone();
         let carried = vec![CarriedSignal { signal: name, payload, dedup_id }];
         self.begin(start, Origin { carried, parent: None }, turn)?;

@@ -31,7 +31,8 @@ impl<E: Environment> Life<E> {
         let known = self.load().map(|loaded| loaded.map(|loaded| loaded.number));
         let answer = match known {
             Ok(Some(run)) => self.again(&start, run, turn),
-            Ok(None) => self.begin(&start, Origin::default(), turn),
+            // A child that a parent on another node waits for begins all the same.
+            Ok(None) => self.context.may_begin().and_then(|()| self.begin(&start, Origin::default(), turn)),
             Err(error) => Err(error),
         };
         turn.answer(reply, answer);

@@ -16,6 +16,7 @@ use prost::Message;
 use tokio::time::Instant;
 
 use super::wire;
+use crate::condition::Conditions;
 use crate::error::{Code, Error, Result};
 use crate::failure::{of_proposal, of_read, outcome_unknown};
 
@@ -29,11 +30,14 @@ pub(crate) struct Cluster<E: Environment> {
     pub(crate) me: NodeId,
     /// How long something is tried for which there is no leader.
     patience: Duration,
+    /// How all of them are.
+    pub(crate) conditions: Conditions,
 }
 
 impl<E: Environment> Clone for Cluster<E> {
     fn clone(&self) -> Self {
-        Self { caller: self.caller.clone(), me: self.me, patience: self.patience }
+        let (caller, conditions) = (self.caller.clone(), self.conditions.clone());
+        Self { caller, me: self.me, patience: self.patience, conditions }
     }
 }
 
@@ -62,8 +66,8 @@ pub(crate) struct Seen {
 }
 
 impl<E: Environment> Cluster<E> {
-    pub(crate) fn new(caller: Caller<E>, me: NodeId, patience: Duration) -> Self {
-        Self { caller, me, patience }
+    pub(crate) fn new(caller: Caller<E>, patience: Duration, conditions: Conditions) -> Self {
+        Self { caller, me: conditions.me(), patience, conditions }
     }
 
     /// Asks another node.

@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use orbit_raft::{Environment, Group};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
 
 use super::broken::Broken;
 use super::silence::Silence;
 use super::timers::Timers;
 use super::waiters::Waiters;
+use crate::condition::{Beginning, Conditions};
 use crate::definitions::Definitions;
 use crate::desk::{Desk, ShardId};
 use crate::engine::Crew;
+use crate::error::Result;
+use crate::failure;
 use crate::post::Waiting;
 
 /// What a shard and its executions share.
@@ -45,6 +49,9 @@ pub(crate) struct Context<E: Environment> {
     pub(crate) retention_ms: u64,
     /// Places for commands that wait.
     pub(crate) places: Arc<Semaphore>,
+    conditions: Conditions,
+    /// The disks of a quorum of its nodes are nearly used up.
+    read_only: watch::Sender<bool>,
     alive: AtomicI64,
     removed: AtomicU64,
     long: AtomicU64,
@@ -79,6 +86,7 @@ impl<E: Environment> Context<E> {
         limits: ContextLimits,
     ) -> Self {
         let ContextLimits { retention_ms, output_bytes_max, places } = limits;
+        let conditions = crew.conditions().clone();
         Self {
             shard,
             shards,
@@ -97,10 +105,37 @@ impl<E: Environment> Context<E> {
             retention_ms,
             output_bytes_max,
             places: Arc::new(Semaphore::new(places)),
+            conditions,
+            read_only: watch::Sender::new(false),
             alive: AtomicI64::new(0),
             removed: AtomicU64::new(0),
             long: AtomicU64::new(0),
             awake: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it takes deletions only.
+    pub(crate) fn is_read_only(&self) -> bool {
+        *self.read_only.borrow()
+    }
+
+    /// Returns whether that is news.
+    pub(crate) fn set_read_only(&self, read_only: bool) -> bool {
+        self.read_only.send_if_modified(|known| std::mem::replace(known, read_only) != read_only)
+    }
+
+    /// Returns once it takes writes.
+    pub(crate) async fn until_writable(&self) {
+        // Its sender lives as long as this.
+        let _ = self.read_only.subscribe().wait_for(|read_only| !read_only).await;
+    }
+
+    /// Whether an execution may begin here; refused otherwise, before anything is done.
+    pub(crate) fn may_begin(&self) -> Result<()> {
+        match self.conditions.beginning(|| self.group.status().voters, Instant::now()) {
+            Beginning::Here => Ok(()),
+            Beginning::Elsewhere => Err(failure::not_led()),
+            Beginning::Nowhere => Err(failure::disk_full()),
         }
     }
 

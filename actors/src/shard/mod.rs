@@ -17,6 +17,7 @@ mod alive;
 mod broken;
 mod context;
 mod derive;
+pub(crate) mod read_only;
 mod silence;
 mod sink;
 mod timers;
@@ -189,6 +190,13 @@ impl<E: Environment> ShardState<E> {
         let Some(leading) = self.leading.as_mut() else {
             ask.what.refuse(not_led());
             return Ok(());
+        };
+        let (id, ask) = match self.context.is_read_only() {
+            true => match read_only::deal(&self.context, myself, id, ask) {
+                Some(taken) => taken,
+                None => return Ok(()),
+            },
+            false => (id, ask),
         };
         if let Some(message) = self.context.broken.message(&id) {
             if let What::Offer(ready, _) = &ask.what {

@@ -143,6 +143,8 @@ impl Timers {
 pub(crate) async fn run<E: Environment>(context: Arc<Context<E>>, shard: ActorRef<ShardMsg>) {
     let timers = &context.timers;
     loop {
+        // What is due stays due.
+        context.until_writable().await;
         let now_ms = context.group.now_ms();
         let places = timers.places.available_permits();
         for timer in timers.take_due(&context.group, now_ms, places) {

@@ -2,21 +2,52 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use orbit_actors::api::{Complete, Register, Registered, StartExecution, Task, TaskVersion};
 use orbit_actors::engine::{Engine, Settings};
-use orbit_raft::clock::SystemClock;
+use orbit_raft::clock::{Clock, Reading, SystemClock};
 use orbit_raft::disk::{FatalHook, RocksDisk};
 use orbit_raft::network::GrpcTransport;
-use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, Storage};
+use orbit_raft::{Environment, Identity, NodeId, Parts, PeerAddress, Production, RaftNode, Storage};
 use uuid::Uuid;
 use workflow::document::Format;
 use workflow::value::Payload;
 
 pub mod nodes;
 
-pub type Node = Engine<Production>;
+pub type Node = Engine<World>;
+
+/// What stands in production, with a wall clock that may be wrong.
+#[derive(Debug)]
+pub struct World;
+
+impl Environment for World {
+    type Runtime = <Production as Environment>::Runtime;
+    type LogDisk = <Production as Environment>::LogDisk;
+    type StateDisk = <Production as Environment>::StateDisk;
+    type Transport = <Production as Environment>::Transport;
+    type Clock = WrongClock;
+
+    fn run_writer(writer: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+        Production::run_writer(writer)
+    }
+}
+
+/// The clocks of this machine; the wall clock is ahead by so many milliseconds.
+#[derive(Clone, Debug, Default)]
+pub struct WrongClock(pub Arc<AtomicI64>);
+
+impl Clock for WrongClock {
+    fn read(&self) -> Reading {
+        let now = SystemClock.read();
+        let ahead_ms = self.0.load(Ordering::Relaxed);
+        let by = Duration::from_millis(ahead_ms.unsigned_abs());
+        Reading { wall: if ahead_ms < 0 { now.wall - by } else { now.wall + by }, ..now }
+    }
+}
 
 /// Settings with short times, so that what must time out does so soon.
 pub fn settings(shards: u16) -> Settings {
@@ -33,7 +64,7 @@ pub async fn open_with_state(path: &Path, settings: Settings) -> (Node, RocksDis
     let identity = || Identity { cluster: Uuid::from_u128(1), node: NodeId(1), incarnation: Uuid::from_u128(2) };
     let storage = Storage::open_or_create(path, identity).unwrap();
     let state = storage.state.clone();
-    let parts = Parts::<Production> {
+    let parts = Parts::<World> {
         identity: storage.identity,
         settings: orbit_raft::Settings {
             heartbeat: Duration::from_millis(20),
@@ -44,7 +75,7 @@ pub async fn open_with_state(path: &Path, settings: Settings) -> (Node, RocksDis
         log: storage.log,
         state: storage.state,
         transport: GrpcTransport,
-        clock: SystemClock,
+        clock: WrongClock::default(),
         fatal: FatalHook::exit(),
     };
     let node = RaftNode::start(parts).await.unwrap();

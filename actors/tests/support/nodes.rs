@@ -3,26 +3,48 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use orbit_actors::disk::{DiskProbe, DiskSpace};
 use orbit_actors::engine::membership::{self, Invitation};
 use orbit_actors::engine::{Engine, Settings};
-use orbit_raft::clock::SystemClock;
 use orbit_raft::disk::FatalHook;
 use orbit_raft::network::{GrpcPeerService, GrpcTransport};
-use orbit_raft::{Identity, NodeId, Parts, PeerAddress, Production, RaftNode, Storage};
+use orbit_raft::{Identity, NodeId, Parts, PeerAddress, RaftNode, Storage};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::TcpListenerStream;
 use uuid::Uuid;
 
-use super::{Node, eventually, within};
+use super::{Node, World, WrongClock, eventually, within};
 
 /// A cluster in this process.
 pub struct Cluster {
     pub dir: TempDir,
     pub nodes: BTreeMap<u64, Member>,
+    machines: BTreeMap<u64, Machine>,
     settings: Settings,
+}
+
+/// What a node finds on its machine; it stays when the node stops.
+#[derive(Clone, Default)]
+struct Machine {
+    clock: WrongClock,
+    /// How much of its disk is in use, in percent.
+    disk_percent: Arc<AtomicU64>,
+}
+
+impl Machine {
+    fn settings(&self, number: u64, settings: &Settings) -> Settings {
+        let used = Arc::clone(&self.disk_percent);
+        let probe = move || {
+            let used_bytes = used.load(Ordering::Relaxed);
+            Ok(DiskSpace { used_bytes, available_bytes: 100 - used_bytes })
+        };
+        Settings { node_name: format!("n{number}"), disk: DiskProbe(Arc::new(probe)), ..settings.clone() }
+    }
 }
 
 /// One of its nodes.
@@ -38,20 +60,20 @@ impl Member {
         identity: Option<Identity>,
         listener: TcpListener,
         settings: Settings,
-        create: bool,
+        (clock, create): (WrongClock, bool),
     ) -> Self {
         let address = listener.local_addr().unwrap().to_string();
         let storage = match identity {
             Some(identity) => Storage::create(&path, identity).unwrap(),
             None => Storage::open(&path, None).unwrap(),
         };
-        let parts = Parts::<Production> {
+        let parts = Parts::<World> {
             identity: storage.identity,
             settings: orbit_raft::Settings::default(),
             log: storage.log,
             state: storage.state,
             transport: GrpcTransport,
-            clock: SystemClock,
+            clock,
             fatal: FatalHook::exit(),
         };
         let node = RaftNode::start(parts).await.unwrap();
@@ -81,7 +103,7 @@ impl Cluster {
         // Several tests of one process ask for it.
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let (dir, nodes) = (tempfile::tempdir().unwrap(), BTreeMap::new());
-        let mut cluster = Self { dir, nodes, settings };
+        let mut cluster = Self { dir, nodes, machines: BTreeMap::new(), settings };
         for number in 1..=count {
             cluster.add(number).await;
         }
@@ -105,9 +127,21 @@ impl Cluster {
         };
         assert_eq!(invitation.node, NodeId(number));
         let identity = Identity { cluster: invitation.cluster, node: invitation.node, incarnation };
-        let settings = Settings { node_name: name, ..self.settings.clone() };
-        let member = Member::start(self.path(number), Some(identity), listener, settings, number == 1).await;
+        let machine = self.machines.entry(number).or_default().clone();
+        let settings = machine.settings(number, &self.settings);
+        let parts = (machine.clock, number == 1);
+        let member = Member::start(self.path(number), Some(identity), listener, settings, parts).await;
         self.nodes.insert(number, member);
+    }
+
+    /// From now on so much of the disk of a node is in use.
+    pub fn disk(&self, number: u64, percent: u64) {
+        self.machines[&number].disk_percent.store(percent, Ordering::Relaxed);
+    }
+
+    /// From now on the wall clock of a node is so far ahead.
+    pub fn clock(&self, number: u64, ahead_ms: i64) {
+        self.machines[&number].clock.0.store(ahead_ms, Ordering::Relaxed);
     }
 
     pub fn path(&self, number: u64) -> PathBuf {
@@ -139,8 +173,9 @@ impl Cluster {
 
     pub async fn restart(&mut self, number: u64, address: &str) {
         let listener = TcpListener::bind(address).await.unwrap();
-        let settings = Settings { node_name: format!("n{number}"), ..self.settings.clone() };
-        let member = Member::start(self.path(number), None, listener, settings, false).await;
+        let machine = self.machines.entry(number).or_default().clone();
+        let settings = machine.settings(number, &self.settings);
+        let member = Member::start(self.path(number), None, listener, settings, (machine.clock, false)).await;
         self.nodes.insert(number, member);
     }
 

@@ -81,6 +81,32 @@ impl MountedDisk {
         Ok(())
     }
 
+    /// Takes or gives back as much as it needs for this share of the disk to be in use, in percent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fill`](Self::fill).
+    pub fn fill_to(&self, percent: u64) -> Result<(), Error> {
+        if self.kind == Disk::Folder {
+            let why = "is a folder on the machine's own disk, which is not filled; ask for a tmpfs".to_owned();
+            return Err(Error::File { path: self.path.clone(), why });
+        }
+        let ballast = self.ballast();
+        let file = File::options().create(true).truncate(false).write(true).open(&ballast);
+        let file = file.map_err(Error::file("making", &ballast))?;
+        let has = file.metadata().map_err(Error::file("measuring", &ballast))?.len();
+        let found = rustix::fs::statvfs(&self.path).map_err(Error::file("measuring", &self.path))?;
+        let others = ((found.f_blocks - found.f_bfree) * found.f_frsize).saturating_sub(has);
+        let wants = (found.f_blocks * found.f_frsize / 100 * percent).saturating_sub(others);
+        // In one step: whoever looks meanwhile sees what was or what is to be.
+        if wants > has {
+            let taken = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, wants);
+            return taken.map_err(Error::file("filling", &ballast));
+        }
+        file.set_len(wants).map_err(Error::file("emptying", &ballast))?;
+        Ok(())
+    }
+
     /// Gives back what [`fill`](Self::fill) took.
     ///
     /// # Errors

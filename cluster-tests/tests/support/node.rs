@@ -42,6 +42,10 @@ pub fn spawn(dir: &Path, data: &Path) -> Child {
     for surface in ["http", "grpc", "peer", "health"] {
         command.args([format!("--{surface}-listen"), "127.0.0.1:0".to_owned()]);
     }
+    // A disk that fills up slowly makes it careful in time (`condition`); here it is to run into the end.
+    for level in ["warn", "full", "read-only"] {
+        command.args([format!("--limits-disk-{level}-percent"), "100".to_owned()]);
+    }
     command.env("ORBIT_PHASE_FILE", dir.join("phase")).env("ORBIT_SNAPSHOT_EVERY", "50").env("RUST_BACKTRACE", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
     command.spawn().unwrap()

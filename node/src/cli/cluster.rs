@@ -74,6 +74,27 @@ struct Node {
     joined_at_ms: u64,
     #[serde(default)]
     leaving: bool,
+    condition: Option<Condition>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Condition {
+    disk: String,
+    disk_used_ratio: f64,
+    clock_ahead_ms: Option<i64>,
+    clock_off: bool,
+}
+
+impl Condition {
+    fn disk(&self) -> String {
+        let used = format!("{:.0} %", self.disk_used_ratio * 100.0);
+        if self.disk == "ok" { used } else { format!("{used} ({})", self.disk) }
+    }
+
+    fn clock(&self) -> String {
+        let off = if self.clock_off { " (off)" } else { "" };
+        self.clock_ahead_ms.map_or_else(|| "-".to_owned(), |ahead| format!("{ahead:+} ms{off}"))
+    }
 }
 
 fn list(output: &mut Output, nodes: Nodes) {
@@ -82,10 +103,13 @@ fn list(output: &mut Output, nodes: Nodes) {
         let this = if node.is_this { " (this one)" } else { "" };
         let leaving = if node.leaving { " (leaving)" } else { "" };
         let name = format!("{}{this}{leaving}", node.name);
-        vec![node.id.to_string(), name, node.address, node.leads.to_string(), time::seconds(node.joined_at_ms)]
+        let said = |what: fn(&Condition) -> String| node.condition.as_ref().map_or_else(|| "?".to_owned(), what);
+        let (disk, clock) = (said(Condition::disk), said(Condition::clock));
+        let (leads, joined) = (node.leads.to_string(), time::seconds(node.joined_at_ms));
+        vec![node.id.to_string(), name, node.address, leads, disk, clock, joined]
     };
     let rows = nodes.nodes.into_iter().map(row).collect();
-    table::print(output, &["NODE", "NAME", "ADDRESS", "LEADS SHARDS", "JOINED"], rows, "no node");
+    table::print(output, &["NODE", "NAME", "ADDRESS", "LEADS SHARDS", "DISK", "CLOCK", "JOINED"], rows, "no node");
 }
 
 impl Asks for Init {

@@ -192,6 +192,27 @@ pub const KEYS: &[Key] = &[
         set: |config, text| number(text, 1, 1 << 20).map(|count| config.in_flight_max = count as usize),
     },
     Key {
+        name: "limits.disk_warn_percent",
+        kind: Kind::Number,
+        default: "80",
+        help: "How much of the disk of data_dir may be in use before the node warns, in percent",
+        set: |config, text| number(text, 1, 100).map(|percent| config.disk_limits.warn_percent = percent as u8),
+    },
+    Key {
+        name: "limits.disk_full_percent",
+        kind: Kind::Number,
+        default: "90",
+        help: "Over this the node begins no executions and gives its leaderships away, in percent of the disk",
+        set: |config, text| number(text, 1, 100).map(|percent| config.disk_limits.full_percent = percent as u8),
+    },
+    Key {
+        name: "limits.disk_read_only_percent",
+        kind: Kind::Number,
+        default: "95",
+        help: "A shard of whose nodes a quorum is over this takes deletions only, in percent of the disk",
+        set: |config, text| number(text, 1, 100).map(|percent| config.disk_limits.read_only_percent = percent as u8),
+    },
+    Key {
         name: "limits.heartbeat_interval_ms",
         kind: Kind::Number,
         default: "5000",

@@ -15,6 +15,8 @@ mod key;
 pub use flags::Flags;
 pub use key::{KEYS, Key, Kind, find};
 
+use orbit_actors::disk::DiskLimits;
+
 use crate::builtin::allow::Rules;
 
 /// How the log is written.
@@ -49,6 +51,7 @@ pub struct Config {
     pub connections_max: usize,
     pub alive_max: usize,
     pub in_flight_max: usize,
+    pub disk_limits: DiskLimits,
     pub heartbeat_interval: Duration,
     pub session_timeout: Duration,
     /// None: by the command that starts the node.
@@ -126,6 +129,7 @@ impl Default for Config {
             connections_max: 0,
             alive_max: 0,
             in_flight_max: 0,
+            disk_limits: DiskLimits::default(),
             heartbeat_interval: Duration::ZERO,
             session_timeout: Duration::ZERO,
             http_task_enabled: None,
@@ -168,6 +172,13 @@ impl Config {
                  workers would be lost between two heartbeats"
                     .to_owned(),
             ));
+        }
+        let DiskLimits { warn_percent, full_percent, read_only_percent } = config.disk_limits;
+        if warn_percent > full_percent || full_percent > read_only_percent {
+            return Err(Error::Together(format!(
+                "limits.disk_warn_percent is {warn_percent}, limits.disk_full_percent {full_percent}, \
+                 limits.disk_read_only_percent {read_only_percent}; each must be at least the one before it"
+            )));
         }
         Ok(config)
     }

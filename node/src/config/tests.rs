@@ -87,6 +87,9 @@ fn a_value_of_another_type_or_range_is_refused_with_its_place() {
         ("[http]\nnames = [1]", "http.names: a list of strings is expected"),
         ("http = 3", "there is no key `http`"),
         ("[limits]\nsession_timeout_ms = 6000", "workers would be lost between two heartbeats"),
+        ("[limits]\ndisk_full_percent = 0", "limits.disk_full_percent: \"0\" is no whole number from 1 to 100"),
+        ("[limits]\ndisk_warn_percent = 91", "limits.disk_full_percent 90"),
+        ("[limits]\ndisk_full_percent = 96", "each must be at least the one before it"),
         ("a = ", "is no TOML: line 1"),
     ];
     for (text, expected) in cases {

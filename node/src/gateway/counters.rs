@@ -5,6 +5,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use orbit_actors::disk::DiskLevel;
+
 use super::service::Health;
 
 /// Through which surface a request came.
@@ -93,8 +95,37 @@ impl Counters {
             head(&mut text, name, help, "counter");
             let _ = writeln!(text, "{name} {value}");
         }
+        condition(&mut text, health);
         shards(&mut text, health);
         text
+    }
+}
+
+fn condition(text: &mut String, health: &Health) {
+    let node = &health.condition;
+    let level = DiskLevel::ALL.iter().position(|level| level.as_str() == node.disk).unwrap_or(0);
+    for (name, help, value) in [
+        ("orbit_disk_used_ratio", "How much of the disk of data_dir is in use, 0 to 1.", node.disk_used_ratio),
+        ("orbit_disk_available_bytes", "What is left of the disk of data_dir.", health.disk_available_bytes as f64),
+        (
+            "orbit_disk_level",
+            "0 ok, 1 warning, 2 full: no starts, no leaderships, 3 critical: no writes once a quorum is there.",
+            level as f64,
+        ),
+        (
+            "orbit_clock_off",
+            "Whether the clock is over 500 ms off the median of the nodes, so that this node leads nothing.",
+            f64::from(u8::from(node.clock_off)),
+        ),
+    ] {
+        head(text, name, help, "gauge");
+        let _ = writeln!(text, "{name} {value}");
+    }
+    // While too few others are heard nobody knows.
+    if let Some(ahead_ms) = node.clock_ahead_ms {
+        let name = "orbit_clock_ahead_seconds";
+        head(text, name, "By how much the clock is ahead of the median of all nodes.", "gauge");
+        let _ = writeln!(text, "{name} {}", ahead_ms as f64 / 1000.0);
     }
 }
 
@@ -110,6 +141,10 @@ fn shards(text: &mut String, health: &Health) {
     head(text, "orbit_shard_applied_index", "The last entry applied here.", "gauge");
     for shard in &health.shards {
         let _ = writeln!(text, "orbit_shard_applied_index{{shard=\"{}\"}} {}", shard.id, shard.applied);
+    }
+    head(text, "orbit_shard_read_only", "Whether the shard takes deletions only, for want of disk.", "gauge");
+    for shard in &health.shards {
+        let _ = writeln!(text, "orbit_shard_read_only{{shard=\"{}\"}} {}", shard.id, u8::from(shard.read_only));
     }
     head(text, "orbit_shard_lag_entries", "Entries committed and not yet applied here.", "gauge");
     for shard in &health.shards {

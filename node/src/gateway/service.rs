@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_actors::api::{
-    Alive, CheckReport, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, NodeSummary,
-    QueryAnswer, Redrive, Register, Registered, RegisteredWorkflow, ResultAnswer, RunSummary, SendSignal, ShardHealth,
-    Signalled, StartExecution, Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary, WorkflowSummary,
+    Alive, CheckReport, Complete, ExecutionPage, ExecutionState, Fail, HistoryPage, ListExecutions, NodeCondition,
+    NodeSummary, QueryAnswer, Redrive, Register, Registered, RegisteredWorkflow, ResultAnswer, RunSummary, SendSignal,
+    ShardHealth, Signalled, StartExecution, Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary,
+    WorkflowSummary,
 };
 use orbit_actors::engine::{Connection, Engine};
 use orbit_actors::error::{Code, Error, Result};
@@ -97,7 +98,10 @@ pub struct Health {
     pub removed_runs: u64,
     #[serde(skip)]
     pub long_histories: u64,
+    #[serde(skip)]
+    pub disk_available_bytes: u64,
     pub node: String,
+    pub condition: NodeCondition,
     pub shards: Vec<ShardHealth>,
 }
 
@@ -169,6 +173,7 @@ impl<E: Environment> Service<E> {
             Standing::Started if *self.engine().ready().borrow() => "ok",
             _ => "starting",
         };
+        let condition = self.engine().condition();
         Health {
             status,
             api_version: super::API_VERSION,
@@ -180,7 +185,9 @@ impl<E: Environment> Service<E> {
             awake_executions: self.engine().awake_executions(),
             removed_runs: self.engine().removed_runs(),
             long_histories: self.engine().long_histories(),
+            disk_available_bytes: condition.disk_available_bytes,
             node: self.0.node.clone(),
+            condition: NodeCondition::from(condition),
             shards: self.engine().shards(),
         }
     }

@@ -8,6 +8,7 @@
 //! - [`addresses`]: where it listens, and the file that says so;
 //! - `open` and `serve`: listeners and connections;
 //! - `newcomer`: a node without data;
+//! - `disk`: how full the disk is;
 //! - `health`: the port for probes;
 //! - [`log`]: the log.
 
@@ -28,6 +29,7 @@ use tonic::service::Routes;
 use uuid::Uuid;
 
 pub mod addresses;
+mod disk;
 mod health;
 pub mod log;
 mod newcomer;
@@ -317,6 +319,8 @@ fn settings(config: &Config) -> engine::Settings {
         output_bytes_max: config.payload_bytes_max,
         retention: config.retention,
         batch_rate: config.batch_rate,
+        disk: disk::probe(&config.data_dir),
+        disk_limits: config.disk_limits,
         node_name: config.node_name.clone(),
         ..engine::Settings::default()
     }

@@ -192,6 +192,7 @@ pub(super) fn cluster(answer: ClusterState) -> clients::Cluster {
         leads: node.leads,
         joined_at_ms: node.joined_at_ms,
         leaving: node.leaving,
+        condition: node.condition.map(condition),
     };
     clients::Cluster { cluster: answer.cluster.to_string(), nodes: answer.nodes.into_iter().map(node).collect() }
 }
@@ -228,6 +229,15 @@ fn shard_check(answer: api::ShardCheck) -> clients::ShardCheck {
         findings: answer.findings.into_iter().map(finding).collect(),
         findings_total: answer.findings_total,
         replicas: answer.replicas.into_iter().map(replica).collect(),
+    }
+}
+
+fn condition(node: api::NodeCondition) -> clients::NodeCondition {
+    clients::NodeCondition {
+        disk: node.disk.to_owned(),
+        disk_used_ratio: node.disk_used_ratio,
+        clock_ahead_ms: node.clock_ahead_ms,
+        clock_off: node.clock_off,
     }
 }
 

@@ -1,0 +1,66 @@
+//! How an engine is tuned.
+
+use std::time::Duration;
+
+use crate::disk::{DiskLimits, DiskProbe};
+use crate::shard::Dice;
+
+/// How an engine is tuned.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many shards a new cluster gets; an old one keeps what it has.
+    pub shards: u16,
+    /// How often workers send heartbeats.
+    pub heartbeat_interval: Duration,
+    /// After how long a silence a session is lost.
+    pub session_timeout: Duration,
+    /// Without a receipt for this long a task is taken back.
+    pub receipt_timeout: Duration,
+    /// How many executions are kept awake per shard.
+    pub alive_max: usize,
+    /// … and about how many bytes they may have.
+    pub alive_bytes_max: usize,
+    /// How many commands wait per shard before calls are refused with `OVERLOADED`.
+    pub in_flight_max: usize,
+    /// Longest output of a worker, bytes: a longer one ends its attempt. At most 2 MiB.
+    pub output_bytes_max: usize,
+    /// How long a call waits for a shard that has no leader.
+    pub leader_timeout: Duration,
+    /// How long what is over is kept where the document does not say. Counts for runs that end from now on.
+    pub retention: Duration,
+    /// Executions that a batch acts on per second, at most.
+    pub batch_rate: u32,
+    /// What the node is called.
+    pub node_name: String,
+    /// What the disk of the data has.
+    pub disk: DiskProbe,
+    /// When that is too little.
+    pub disk_limits: DiskLimits,
+    /// Where randomness comes from.
+    pub dice: Dice,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            shards: 16,
+            heartbeat_interval: Duration::from_secs(5),
+            session_timeout: Duration::from_secs(30),
+            receipt_timeout: Duration::from_secs(2),
+            alive_max: 1_250,
+            alive_bytes_max: 16 << 20,
+            in_flight_max: 4_096,
+            output_bytes_max: workflow::decide::PAYLOAD_BYTES_MAX,
+            leader_timeout: Duration::from_secs(5),
+            retention: RETENTION,
+            batch_rate: 200,
+            node_name: "orbit-1".to_owned(),
+            disk: DiskProbe::default(),
+            disk_limits: DiskLimits::default(),
+            dice: Dice::default(),
+        }
+    }
+}
+
+/// How long what is over is kept, if nothing is set: 30 days.
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
