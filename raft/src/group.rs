@@ -181,6 +181,12 @@ impl<E: Environment> Group<E> {
         self.0.raft.add_learner(node, address, true).await.map(drop).map_err(membership_error)
     }
 
+    /// Writes down where members are reached now. Who they are does not change: whoever answers there shows it.
+    pub async fn set_addresses(&self, addresses: BTreeMap<NodeId, PeerAddress>) -> Result<(), MembershipError> {
+        let change = ChangeMembers::SetNodes(addresses);
+        self.0.raft.change_membership(change, true).await.map(drop).map_err(membership_error)
+    }
+
     /// Changes who votes. Those named must be members; those no longer named leave the group.
     pub async fn change_voters(&self, voters: BTreeSet<NodeId>) -> Result<(), MembershipError> {
         let change = ChangeMembers::ReplaceAllVoters(voters);

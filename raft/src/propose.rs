@@ -23,11 +23,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::GroupClock;
 use crate::consensus::{Committed, OneshotReceiver, Proposal, Reply, Runtime, WriteResult, log_id_public};
 use crate::disk::StateDisk;
+use crate::gate::Gated;
 use crate::group::{Leadership, RaftOf};
 use crate::settings::Settings;
 use crate::state_store::part::{encode_entry, validate};
 use crate::state_store::{Malformed, PartOutcome};
-use crate::types::{LogId, NodeId, Term};
+use crate::types::{GroupId, LogId, NodeId, Term};
 
 /// What became of a proposal: it is in the log of a quorum, on disk, and applied here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,12 @@ pub enum ProposeError {
         /// What an entry holds.
         max_bytes: usize,
     },
+    /// Nothing was done: not every node of the cluster can read it yet.
+    #[error("{reason}")]
+    NotYet {
+        /// What it is, and what to do.
+        reason: String,
+    },
     /// Nothing was done: a part asks for what no part may do.
     #[error("a part is malformed: {0}")]
     Malformed(#[from] Malformed),
@@ -87,6 +94,8 @@ struct Waiting {
 pub(crate) struct Proposals {
     queue: mpsc::Sender<Waiting>,
     entry_bytes_max: usize,
+    group: GroupId,
+    gate: Gated,
 }
 
 impl Proposals {
@@ -98,6 +107,9 @@ impl Proposals {
         deadline: std::time::Duration,
     ) -> Outcome {
         parts.iter().try_for_each(validate)?;
+        if let Some(reason) = self.gate.refusal(self.group, &parts) {
+            return Err(ProposeError::NotYet { reason });
+        }
         let size_bytes = parts.iter().map(Message::encoded_len).sum();
         if size_bytes > self.entry_bytes_max {
             return Err(ProposeError::TooLarge { size_bytes, max_bytes: self.entry_bytes_max });
@@ -122,6 +134,8 @@ pub(crate) struct Proposer<RT: Runtime, D: StateDisk> {
     pub(crate) clock: Arc<GroupClock>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) settings: Settings,
+    pub(crate) group: GroupId,
+    pub(crate) gate: Gated,
 }
 
 /// An entry and those who wait for it.
@@ -143,8 +157,9 @@ impl<RT: Runtime, D: StateDisk> Proposer<RT, D> {
     pub(crate) fn start(self) -> Proposals {
         let (queue, waiting) = mpsc::channel(self.settings.proposals_waiting_max);
         let entry_bytes_max = self.settings.entry_bytes_max;
+        let (group, gate) = (self.group, self.gate.clone());
         drop(RT::spawn(self.run(waiting)));
-        Proposals { queue, entry_bytes_max }
+        Proposals { queue, entry_bytes_max, group, gate }
     }
 
     async fn run(self, mut queue: mpsc::Receiver<Waiting>) {

@@ -1,9 +1,11 @@
 //! A node's engine: every operation, whichever surface it came through.
 //!
+//! - `announce`, [`raise`], [`membership`], `steward`: the nodes of the cluster, and what they know
 //! - `definitions`, `executions`, `commands`, `batches`, `workers`: the operations
 //! - `shipper`, `keeper`, `batch`: what a leader does for its shard by itself
 //! - here: how it begins and ends, and the way of an ask to its execution
 
+mod announce;
 mod answer;
 mod batch;
 mod batches;
@@ -13,6 +15,7 @@ mod definitions;
 mod executions;
 mod keeper;
 pub mod membership;
+pub mod raise;
 mod route;
 mod shipper;
 mod steward;
@@ -25,7 +28,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use orbit_raft::node::StillOpen;
-use orbit_raft::{Environment, Identity, Leadership, NodeId, PeerAddress, RaftNode};
+use orbit_raft::{Environment, Identity, Knows, Leadership, NodeId, PeerAddress, RaftNode};
 use ractor::{Actor, ActorRef};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -41,6 +44,7 @@ pub use crate::desk::Connection;
 use crate::desk::{Desk, DeskSettings};
 use crate::error::{Code, Error, Result};
 use crate::failure::{going_away, of_storage};
+use crate::format::{self, Formats};
 use crate::found;
 use crate::remote::Cluster;
 use crate::remote::cluster::Seen;
@@ -52,6 +56,8 @@ use crate::supervisor::{Shard, Supervisor};
 pub struct Settings {
     /// How many shards a new cluster gets; an old one keeps what it has.
     pub shards: u16,
+    /// Whether somebody has chosen that number.
+    pub shards_are_asked_for: bool,
     /// How often workers send heartbeats.
     pub heartbeat_interval: Duration,
     /// After how long a silence a session is lost.
@@ -74,6 +80,11 @@ pub struct Settings {
     pub batch_rate: u32,
     /// What the node is called.
     pub node_name: String,
+    /// Where other nodes reach it now, if it may have moved.
+    pub address: Option<PeerAddress>,
+    /// What this node knows; told to the others too, by the settings of the replication. Less than all of it, or more,
+    /// plays another version.
+    pub knows: Knows,
     /// Where randomness comes from.
     pub dice: Dice,
 }
@@ -82,6 +93,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             shards: 16,
+            shards_are_asked_for: false,
             heartbeat_interval: Duration::from_secs(5),
             session_timeout: Duration::from_secs(30),
             receipt_timeout: Duration::from_secs(2),
@@ -93,6 +105,8 @@ impl Default for Settings {
             retention: RETENTION,
             batch_rate: 200,
             node_name: "orbit-1".to_owned(),
+            address: None,
+            knows: format::knows(),
             dice: Dice::default(),
         }
     }
@@ -121,11 +135,14 @@ struct Inner<E: Environment> {
     ready: watch::Sender<bool>,
     /// It goes away, and takes no leaderships.
     draining: watch::Sender<bool>,
+    /// Why this version can be no part of the cluster any more.
+    outgrown: watch::Sender<Option<Error>>,
 }
 
 /// Everything that ends with the engine.
 struct Running<E: Environment> {
     cluster: Cluster<E>,
+    formats: Formats,
     crew: Arc<Crew<E>>,
     desk: Desk,
     definitions: Definitions<E>,
@@ -167,7 +184,8 @@ impl<E: Environment> Engine<E> {
     pub async fn open(node: RaftNode<E>, settings: Settings, create: Option<PeerAddress>) -> Result<Self> {
         let identity = *node.identity();
         let cluster = Cluster::new(node.caller(), node.identity().node, settings.leader_timeout);
-        let founded = found::open(&node, &settings, create).await?;
+        let formats = Formats::new();
+        let founded = found::open(&node, &settings, &formats, create).await?;
         let desk = Desk::new(DeskSettings {
             heartbeat_interval: settings.heartbeat_interval,
             session_timeout: settings.session_timeout,
@@ -207,6 +225,7 @@ impl<E: Environment> Engine<E> {
             crew.begin(engine.clone());
             helpers.push(tokio::spawn(Arc::clone(&crew).tell()));
             helpers.push(tokio::spawn(Arc::clone(&crew).tell_demand()));
+            helpers.push(tokio::spawn(announce::run(engine.clone())));
             let groups = shards.iter().map(|shard| shard.context.group.clone());
             for group in groups.chain(std::iter::once(definitions.meta().clone())) {
                 helpers.push(tokio::spawn(steward::run(engine.clone(), group)));
@@ -215,15 +234,28 @@ impl<E: Environment> Engine<E> {
                 helpers.push(tokio::spawn(shipper::run(engine.clone(), Arc::clone(shard))));
                 helpers.push(tokio::spawn(batch::run(engine.clone(), Arc::clone(shard))));
             }
-            let running = Running { cluster, crew, desk, definitions, shards, supervisor, ticker, readying, helpers };
+            let running =
+                Running { cluster, formats, crew, desk, definitions, shards, supervisor, ticker, readying, helpers };
             let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
-            Inner { node, running, settings, identity, ready, draining: watch::Sender::new(false) }
+            let (draining, outgrown) = (watch::Sender::new(false), watch::Sender::new(None));
+            Inner { node, running, settings, identity, ready, draining, outgrown }
         })))
     }
 
     /// Becomes true once every shard may decide; reads and writes before wait for it.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.0.ready.subscribe()
+    }
+
+    /// Returns once this version can be no part of the cluster any more, because its format was raised beyond what it
+    /// knows: the node is to be stopped, and to be started with a newer one.
+    pub async fn outgrown(&self) -> Error {
+        let mut outgrown = self.0.outgrown.subscribe();
+        // Its sender lives as long as the engine.
+        match outgrown.wait_for(Option::is_some).await.ok().and_then(|error| error.clone()) {
+            Some(error) => error,
+            None => going_away(),
+        }
     }
 
     /// Takes no new polls and tells streams to go elsewhere; what is under way goes on.

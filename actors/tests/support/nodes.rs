@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use orbit_actors::engine::membership::{self, Invitation};
 use orbit_actors::engine::{Engine, Settings};
+use orbit_actors::error::Result;
 use orbit_raft::clock::SystemClock;
 use orbit_raft::disk::FatalHook;
 use orbit_raft::network::{GrpcPeerService, GrpcTransport};
@@ -22,7 +23,8 @@ use super::{Node, eventually, within};
 pub struct Cluster {
     pub dir: TempDir,
     pub nodes: BTreeMap<u64, Member>,
-    settings: Settings,
+    /// Of nodes that are started from now on.
+    pub settings: Settings,
 }
 
 /// One of its nodes.
@@ -39,7 +41,7 @@ impl Member {
         listener: TcpListener,
         settings: Settings,
         create: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let address = listener.local_addr().unwrap().to_string();
         let storage = match identity {
             Some(identity) => Storage::create(&path, identity).unwrap(),
@@ -47,7 +49,7 @@ impl Member {
         };
         let parts = Parts::<Production> {
             identity: storage.identity,
-            settings: orbit_raft::Settings::default(),
+            settings: orbit_raft::Settings { knows: settings.knows.clone(), ..Default::default() },
             log: storage.log,
             state: storage.state,
             transport: GrpcTransport,
@@ -64,8 +66,8 @@ impl Member {
             tokio::select! { biased; _ = stopped => {} served = serve => served.unwrap() }
         });
         let create = create.then(|| PeerAddress(address.clone()));
-        let engine = within(20, "the groups", Engine::open(node, settings, create)).await.unwrap();
-        Self { engine, address, stop }
+        let engine = within(20, "the groups", Engine::open(node, settings, create)).await?;
+        Ok(Self { engine, address, stop })
     }
 
     async fn stop(self) {
@@ -99,14 +101,15 @@ impl Cluster {
             None => Invitation { cluster: Uuid::new_v4(), node: NodeId(1) },
             Some(other) => {
                 let seed = PeerAddress(other.address.clone());
-                let joined = membership::join(&GrpcTransport, &seed, &name, &address, incarnation);
+                let joined =
+                    membership::join(&GrpcTransport, &seed, &name, &address, incarnation, self.settings.knows.clone());
                 within(20, "joining", joined).await.unwrap()
             }
         };
         assert_eq!(invitation.node, NodeId(number));
         let identity = Identity { cluster: invitation.cluster, node: invitation.node, incarnation };
         let settings = Settings { node_name: name, ..self.settings.clone() };
-        let member = Member::start(self.path(number), Some(identity), listener, settings, number == 1).await;
+        let member = Member::start(self.path(number), Some(identity), listener, settings, number == 1).await.unwrap();
         self.nodes.insert(number, member);
     }
 
@@ -138,10 +141,16 @@ impl Cluster {
     }
 
     pub async fn restart(&mut self, number: u64, address: &str) {
+        self.try_restart(number, address).await.unwrap();
+    }
+
+    pub async fn try_restart(&mut self, number: u64, address: &str) -> Result<()> {
         let listener = TcpListener::bind(address).await.unwrap();
         let settings = Settings { node_name: format!("n{number}"), ..self.settings.clone() };
-        let member = Member::start(self.path(number), None, listener, settings, false).await;
+        let settings = Settings { address: Some(PeerAddress(listener.local_addr().unwrap().to_string())), ..settings };
+        let member = Member::start(self.path(number), None, listener, settings, false).await?;
         self.nodes.insert(number, member);
+        Ok(())
     }
 
     pub fn address(&self, number: u64) -> String {

@@ -18,6 +18,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use orbit_actors::engine::membership::{self, Invitation, Neighbour};
 use orbit_actors::error::{Code, Error};
+use orbit_actors::format;
 use orbit_raft::network::{GrpcNewcomer, GrpcTransport};
 use orbit_raft::{Identity, NodeId, PeerAddress};
 use serde::Deserialize;
@@ -147,7 +148,8 @@ impl Newcomer {
         for seed in &self.seeds {
             let Some(Neighbour { cluster: Some(_), .. }) = self.neighbour(seed).await else { continue };
             let at = PeerAddress(seed.clone());
-            match membership::join(&GrpcTransport, &at, &self.name, &self.address, self.incarnation).await {
+            let (transport, knows) = (GrpcTransport, format::knows());
+            match membership::join(&transport, &at, &self.name, &self.address, self.incarnation, knows).await {
                 Ok(invitation) => return Some(invitation),
                 Err(error) => tracing::warn!(seed, %error, "this node is not taken in; trying again"),
             }

@@ -192,8 +192,11 @@ pub(super) fn cluster(answer: ClusterState) -> clients::Cluster {
         leads: node.leads,
         joined_at_ms: node.joined_at_ms,
         leaving: node.leaving,
+        version: node.version,
+        format: node.format,
     };
-    clients::Cluster { cluster: answer.cluster.to_string(), nodes: answer.nodes.into_iter().map(node).collect() }
+    let nodes = answer.nodes.into_iter().map(node).collect();
+    clients::Cluster { cluster: answer.cluster.to_string(), nodes, format: answer.format }
 }
 
 pub(super) fn batch(answer: api::BatchState) -> clients::Batch {
