@@ -79,8 +79,7 @@ fn look<E: Environment>(node: &RaftNode<E>, settings: &Settings) -> Result<()> {
         tracing::warn!(
             wanted = settings.shards,
             shards = record.shards,
-            "cluster.shards is another number than the cluster was created with, which stands: remove the key, or set it \
-             to that number"
+            "cluster.shards is not what the cluster was created with, which stands: remove the key, or set it to that"
         );
     }
     Ok(())

@@ -25,7 +25,7 @@
 //! ```text
 //!   DEFINITION ordered  name 00 version               DefinitionRecord
 //!   BY_HASH    ordered  hash                          DefinitionName
-//!   CLUSTER    ordered  (nothing)                     ClusterRecord
+//!   CLUSTER    ordered  (nothing)                     ClusterRecord, see `format`
 //! ```
 //!
 //! Names, versions and ids hold no zero byte.

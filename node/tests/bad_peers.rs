@@ -91,7 +91,8 @@ struct Warnings(Arc<AtomicUsize>);
 
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Warnings {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() <= Level::WARN {
+        let of_peers = event.metadata().target().starts_with("orbit_raft::network");
+        if of_peers && *event.metadata().level() <= Level::WARN {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }

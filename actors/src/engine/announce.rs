@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use orbit_proto::engine::NodeRecord;
 use orbit_proto::node::{Join, Membership, answer, membership, question};
-use orbit_raft::{Environment, Knows, NodeId, PeerAddress};
+use orbit_raft::{Environment, Group, Knows, NodeId, PeerAddress};
 
 use super::{Engine, Inner, Running};
 use crate::error::{Code, Error, Result};
@@ -26,24 +26,24 @@ use crate::remote::members::{self, Nodes};
 
 /// What was not heard is said again after this.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long is waited for an engine that begins.
+const BEGIN: Duration = Duration::from_millis(10);
 /// How long another node may take to pass it on.
 const ANSWER_WAIT: Duration = Duration::from_secs(7);
 
 /// Looks whenever something was applied, for ever; dropped with the node.
-pub(super) async fn run<E: Environment>(engine: Weak<Inner<E>>) {
-    let Some(meta) =
-        engine.upgrade().map(Engine).and_then(|engine| Some(engine.running().ok()?.definitions.meta().clone()))
-    else {
-        return;
-    };
+pub(super) async fn run<E: Environment>(engine: Weak<Inner<E>>, meta: Group<E>) {
     let mut said = None;
     loop {
         let applied = meta.status().applied;
-        let looked = {
-            let Some(engine) = engine.upgrade().map(Engine) else { return };
-            let Ok(running) = engine.running() else { return };
-            engine.look(&running).await
+        let Some(engine) = engine.upgrade().map(Engine) else {
+            // It is still being put together; once it is gone, so is this.
+            tokio::time::sleep(BEGIN).await;
+            continue;
         };
+        let Ok(running) = engine.running() else { return };
+        let looked = engine.look(&running).await;
+        drop((engine, running));
         let changed = meta.wait_for(|now| now.applied != applied);
         match looked {
             Ok(()) => {
@@ -54,7 +54,7 @@ pub(super) async fn run<E: Environment>(engine: Weak<Inner<E>>) {
             }
             Err(error) => {
                 if said.as_ref() != Some(&error.message) {
-                    tracing::warn!(%error, "the others do not know yet what this node says of itself; it goes on saying it");
+                    tracing::warn!(%error, "the others do not know yet what this node is now; it goes on telling");
                     said = Some(error.message);
                 }
                 // Whether something changed meanwhile or not, it is looked again.
@@ -70,11 +70,13 @@ impl<E: Environment> Engine<E> {
         match found::read(meta, &self.0.settings.knows) {
             Ok(Some(record)) => running.formats.learn(&record),
             Ok(None) => {}
-            Err(error) => {
-                // It was raised while this node was away or could not be asked.
-                self.0.outgrown.send_replace(Some(error.clone()));
-                return Err(error);
+            Err(error) if error.code == Code::ClusterFormat => {
+                // It was raised while this node was away.
+                tracing::error!(%error, "this node can be no part of the cluster any more, and ends");
+                self.0.outgrown.send_replace(Some(error));
+                return Ok(());
             }
+            Err(error) => return Err(error),
         }
         if running.formats.allows(format::CLUSTERS).is_err() {
             return Ok(());

@@ -225,7 +225,7 @@ impl<E: Environment> Engine<E> {
             crew.begin(engine.clone());
             helpers.push(tokio::spawn(Arc::clone(&crew).tell()));
             helpers.push(tokio::spawn(Arc::clone(&crew).tell_demand()));
-            helpers.push(tokio::spawn(announce::run(engine.clone())));
+            helpers.push(tokio::spawn(announce::run(engine.clone(), definitions.meta().clone())));
             let groups = shards.iter().map(|shard| shard.context.group.clone());
             for group in groups.chain(std::iter::once(definitions.meta().clone())) {
                 helpers.push(tokio::spawn(steward::run(engine.clone(), group)));

@@ -206,7 +206,7 @@ impl Newcomer {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(seed, %error, "a seed does not answer; if it belongs to a cluster, this is a second one")
+                    tracing::warn!(seed, %error, "a seed does not answer; if it belongs to a cluster, this is another")
                 }
             }
         }
