@@ -27,6 +27,7 @@ pub enum Code {
     ExecutionFinished,
     ExecutionRunning,
     ClusterExists,
+    ClusterFormat,
     DedupConflict,
     NotRedrivable,
     MethodNotAllowed,
@@ -42,7 +43,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    const ALL: [Self; 30] = [
+    const ALL: [Self; 31] = [
         Self::InvalidRequest,
         Self::InvalidIr,
         Self::ChildNotRegistered,
@@ -62,6 +63,7 @@ impl Code {
         Self::ExecutionFinished,
         Self::ExecutionRunning,
         Self::ClusterExists,
+        Self::ClusterFormat,
         Self::DedupConflict,
         Self::NotRedrivable,
         Self::MethodNotAllowed,
@@ -104,6 +106,7 @@ impl Code {
             Self::ExecutionFinished => "EXECUTION_FINISHED",
             Self::ExecutionRunning => "EXECUTION_RUNNING",
             Self::ClusterExists => "CLUSTER_EXISTS",
+            Self::ClusterFormat => "CLUSTER_FORMAT",
             Self::DedupConflict => "DEDUP_CONFLICT",
             Self::NotRedrivable => "NOT_REDRIVABLE",
             Self::MethodNotAllowed => "METHOD_NOT_ALLOWED",

@@ -24,6 +24,7 @@ pub(crate) fn of_proposal(id: &str, error: &ProposeError) -> Error {
         ProposeError::OutcomeUnknown => Code::OutcomeUnknown,
         ProposeError::Overloaded => Code::Overloaded,
         ProposeError::TooLarge { .. } => Code::PayloadTooLarge,
+        ProposeError::NotYet { .. } => Code::ClusterFormat,
         ProposeError::Malformed(_) => Code::Internal,
     };
     match code {

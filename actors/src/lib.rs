@@ -5,6 +5,7 @@
 //! - [`api`] and [`error`]: the words of every surface
 //! - [`history`]: events as they are kept
 //! - `table`: the tables of a shard and their keys
+//! - [`format`]: what may be written while not all nodes know everything
 //! - `facet`: by what executions are found; `expiry`: when they are removed
 //! - `rows` and `index`: a run from its rows, and what of it lies in the index tables
 //! - `execution`: one execution: an actor that decides and commits
@@ -32,6 +33,7 @@ mod execution;
 mod expiry;
 mod facet;
 mod failure;
+pub mod format;
 mod found;
 pub mod history;
 mod index;

@@ -25,7 +25,7 @@
 //! ```text
 //!   DEFINITION ordered  name 00 version               DefinitionRecord
 //!   BY_HASH    ordered  hash                          DefinitionName
-//!   CLUSTER    ordered  (nothing)                     ClusterRecord
+//!   CLUSTER    ordered  (nothing)                     ClusterRecord, see `format`
 //! ```
 //!
 //! Names, versions and ids hold no zero byte.
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn rows_of_another_format_are_refused() {
-        let row = encode(&orbit_proto::engine::ClusterRecord { shards: 16 });
+        let row = encode(&orbit_proto::engine::ClusterRecord { shards: 16, ..Default::default() });
         let read: orbit_proto::engine::ClusterRecord = decode("cluster", &row).unwrap();
         assert_eq!(read.shards, 16);
         for bad in [&b""[..], &b"\x02\x08\x10"[..], &b"\x01\x08"[..]] {

@@ -137,13 +137,15 @@ async fn nodes(held: &mut Held) {
     held.post("/v1/admin/check", json!({"shard": 0})).await;
     // One that was given a number and never came.
     let (seed, nowhere) = (held.node.server.addresses.peer.to_string(), PeerAddress("127.0.0.1:1".to_owned()));
-    let joined = membership::join(&GrpcTransport, &PeerAddress(seed), "ghost", &nowhere, Uuid::from_u128(7)).await;
+    let (seed, knows) = (PeerAddress(seed), orbit_actors::format::knows());
+    let joined = membership::join(&GrpcTransport, &seed, "ghost", &nowhere, Uuid::from_u128(7), knows).await;
     let known = held.get("/v1/cluster", "/v1/cluster").await.json();
     assert_eq!(known["nodes"].as_array().unwrap().len(), 2);
     let last = held.post("/v1/cluster/leave", json!({"node_id": 1})).await;
     assert_eq!(last["error"]["code"], "INVALID_REQUEST", "no node would be left that answers");
     let left = held.post("/v1/cluster/leave", json!({"node_id": joined.unwrap().node.0, "lost": true})).await;
     assert_eq!(left["nodes"].as_array().unwrap().len(), 1, "{left}");
+    held.post("/v1/cluster/raise", json!({"dry_run": true})).await;
     held.post("/v1/cluster/drain", json!({})).await;
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, RaftError};
-use openraft::{ChangeMembers, ServerState};
+use openraft::{AsyncRuntime as _, ChangeMembers, ServerState};
 use orbit_proto::store;
 use tokio::sync::watch;
 
@@ -100,6 +100,8 @@ pub(crate) struct Inner<E: Environment> {
     pub(crate) reads: Reads,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) deadline: Duration,
+    /// How long a transfer of the leadership may hold up proposals: for what is under way, and for the other to lead.
+    pub(crate) transfer_time: Duration,
 }
 
 impl<E: Environment> Clone for Group<E> {
@@ -187,6 +189,12 @@ impl<E: Environment> Group<E> {
         self.0.raft.add_learner(node, address, true).await.map(drop).map_err(membership_error)
     }
 
+    /// Writes down where members are reached now. Who they are does not change: whoever answers there shows it.
+    pub async fn set_addresses(&self, addresses: BTreeMap<NodeId, PeerAddress>) -> Result<(), MembershipError> {
+        let change = ChangeMembers::SetNodes(addresses);
+        self.0.raft.change_membership(change, true).await.map(drop).map_err(membership_error)
+    }
+
     /// Changes who votes. Those named must be members; those no longer named leave the group.
     pub async fn change_voters(&self, voters: BTreeSet<NodeId>) -> Result<(), MembershipError> {
         let change = ChangeMembers::ReplaceAllVoters(voters);
@@ -199,9 +207,17 @@ impl<E: Environment> Group<E> {
         self.0.raft.change_membership(change, false).await.map(drop).map_err(membership_error)
     }
 
-    /// Asks another voter to lead. Whether it does shows in [`Group::leadership`].
+    /// Asks another voter to lead, and waits for a moment until it does. Whether it does shows in [`Group::leadership`].
+    /// What is proposed meanwhile waits for it, so that its outcome is known: it goes on here, or was not done.
     pub async fn transfer_leadership(&self, to: NodeId) -> Result<(), MembershipError> {
-        self.0.raft.trigger().transfer_leader(to).await.map_err(|_| MembershipError::Stopped)
+        let held_up = self.0.proposals.hold_up::<E::Runtime>(self.0.transfer_time).await;
+        self.0.raft.trigger().transfer_leader(to).await.map_err(|_| MembershipError::Stopped)?;
+        let mut leadership = self.leadership();
+        let moved = async { drop(leadership.wait_for(|now| !matches!(now, Leadership::Leader { .. })).await) };
+        // One that does not move in time is led here as before.
+        let _ = E::Runtime::timeout(self.0.transfer_time, moved).await;
+        drop(held_up);
+        Ok(())
     }
 
     /// Whether this node stands for election when it misses the leader. It votes for others either way, and takes a

@@ -13,6 +13,7 @@
 //! - [`clock`]: the time that entries carry;
 //! - `peer_clocks`: what the clocks of the peers say of it;
 //! - [`state_store`]: keys and rows, applying, reading, snapshots;
+//! - [`gate`]: what may be written while not all nodes know everything;
 //! - [`network`]: the peers and how they are asked;
 //! - [`propose`]: many proposals become few entries;
 //! - [`read_index`]: reads that miss nothing acknowledged;
@@ -34,6 +35,7 @@
 pub mod clock;
 mod consensus;
 pub mod disk;
+pub mod gate;
 pub mod group;
 mod heartbeat;
 pub mod identity;
@@ -57,6 +59,7 @@ mod golden_test;
 mod suite_test;
 
 pub use consensus::{Runtime, Unreadable};
+pub use gate::{Gate, Knows};
 pub use group::{Group, GroupStatus, Leadership, MembershipError};
 pub use identity::{Identity, Storage};
 pub use node::{Environment, Parts, RaftNode, StillOpen};

@@ -14,11 +14,14 @@ use tokio::sync::watch;
 use crate::clock::{Clock, GroupClock};
 use crate::consensus::{Runtime, log_id_in};
 use crate::disk::{Disk, FatalHook, StateDisk};
+use crate::gate::{Gate, Gated};
 use crate::group::{self, Group, Inner, Raft};
 use crate::heartbeat;
 use crate::identity::Identity;
 use crate::log_store::{self, Inconsistent, Log, check};
-use crate::network::{Answers, Caller, Clients, PROTOCOL, PeerServer, Peers, Roster, StoredRoster, Transport};
+use crate::network::{
+    Acquaintance, Answers, Caller, Clients, PROTOCOL, PeerServer, Peers, Roster, StoredRoster, Transport,
+};
 use crate::peer_clocks::PeerClocks;
 use crate::propose::Proposer;
 use crate::read_index::Reads;
@@ -115,6 +118,7 @@ pub struct RaftNode<E: Environment> {
     peers: Arc<Peers<E::Transport>>,
     server: Arc<PeerServer<E>>,
     clocks: PeerClocks,
+    gate: Gated,
     fatal: FatalHook,
     groups: Arc<Mutex<BTreeMap<GroupId, Group<E>>>>,
     writer_ended: watch::Receiver<()>,
@@ -146,15 +150,24 @@ impl<E: Environment> RaftNode<E> {
             node_id: identity.node.0,
             incarnation: identity.incarnation.as_bytes().to_vec().into(),
             target_node_id: 0,
+            format: settings.knows.format,
+            rules: settings.knows.rules.clone(),
+            version: settings.knows.version.clone(),
         };
-        let clocks = PeerClocks::new(clock);
+        let (clocks, gate) = (PeerClocks::new(clock), Gated::default());
         let roster: Arc<dyn Roster> = Arc::new(StoredRoster::load(state.clone())?);
-        let peers = Arc::new(Peers::new(transport, hello.clone(), Arc::downgrade(&roster), clocks.clone()));
+        let acquaintance = Acquaintance {
+            hello: hello.clone(),
+            roster: Arc::downgrade(&roster),
+            gate: gate.clone(),
+            clocks: clocks.clone(),
+        };
+        let peers = Arc::new(Peers::new(transport, acquaintance));
         // The server lets go of the roster, and of the state with it, when the node stops.
-        let server = Arc::new(PeerServer::new(hello, state.clone(), roster, clocks.clone()));
+        let server = Arc::new(PeerServer::new(hello, state.clone(), roster, gate.clone(), clocks.clone()));
         let groups = Arc::default();
         drop(E::Runtime::spawn(heartbeat::beat::<E>(Arc::downgrade(&groups), settings.heartbeat)));
-        Ok(RaftNode { identity, settings, log, state, peers, server, clocks, fatal, groups, writer_ended })
+        Ok(RaftNode { identity, settings, log, state, peers, server, clocks, gate, fatal, groups, writer_ended })
     }
 
     /// Who this node is.
@@ -170,6 +183,17 @@ impl<E: Environment> RaftNode<E> {
     /// From now on the layers above answer what other nodes call.
     pub fn answer_with(&self, answers: Arc<dyn Answers>) {
         self.server.answer_with(answers);
+    }
+
+    /// From now on this says what may be written, and whom this node speaks with. To be set once, before the groups
+    /// are opened.
+    pub fn guard_with(&self, gate: Arc<dyn Gate>) {
+        self.gate.set(gate);
+    }
+
+    /// Reads the state of a group as it lies on disk, also before the group is opened: nothing is sent or written.
+    pub fn read<R>(&self, group: GroupId, reader: impl FnOnce(&Reader<'_>) -> R) -> R {
+        self.state.read(|view| reader(&Reader::new(group, view)))
     }
 
     /// The way to the other nodes.
@@ -213,6 +237,8 @@ impl<E: Environment> RaftNode<E> {
             clock: Arc::clone(&clock),
             leadership: leadership.clone(),
             settings: self.settings.clone(),
+            group: id,
+            gate: self.gate.clone(),
         };
         Group::new(Inner {
             id,
@@ -223,6 +249,7 @@ impl<E: Environment> RaftNode<E> {
             reads: Reads::start(raft.clone()),
             leadership,
             deadline: self.settings.deadline,
+            transfer_time: self.settings.election_max,
             raft,
         })
     }

@@ -23,11 +23,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::clock::GroupClock;
 use crate::consensus::{Committed, OneshotReceiver, Proposal, Reply, Runtime, WriteResult, log_id_public};
 use crate::disk::StateDisk;
+use crate::gate::Gated;
 use crate::group::{Leadership, RaftOf};
 use crate::settings::Settings;
 use crate::state_store::part::{encode_entry, validate};
 use crate::state_store::{Malformed, PartOutcome};
-use crate::types::{LogId, NodeId, Term};
+use crate::types::{GroupId, LogId, NodeId, Term};
 
 /// What became of a proposal: it is in the log of a quorum, on disk, and applied here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,12 @@ pub enum ProposeError {
         /// What an entry holds.
         max_bytes: usize,
     },
+    /// Nothing was done: not every node of the cluster can read it yet.
+    #[error("{reason}")]
+    NotYet {
+        /// What it is, and what to do.
+        reason: String,
+    },
     /// Nothing was done: a part asks for what no part may do.
     #[error("a part is malformed: {0}")]
     Malformed(#[from] Malformed),
@@ -87,9 +94,42 @@ struct Waiting {
 pub(crate) struct Proposals {
     queue: mpsc::Sender<Waiting>,
     entry_bytes_max: usize,
+    group: GroupId,
+    gate: Gated,
+    flow: Arc<Flow>,
+}
+
+/// Whether proposals become entries just now. They wait in the queue while somebody holds them up.
+#[derive(Debug, Default)]
+struct Flow {
+    /// How many hold them up.
+    held_up: watch::Sender<usize>,
+    /// Entries under way.
+    under_way: watch::Sender<usize>,
+}
+
+/// Nothing new is proposed until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldUp(Arc<Flow>);
+
+impl Drop for HeldUp {
+    fn drop(&mut self) {
+        self.0.held_up.send_modify(|holders| *holders -= 1);
+    }
 }
 
 impl Proposals {
+    /// Makes no more entries, and waits until those under way have come to their end, or for so long.
+    pub(crate) async fn hold_up<RT: Runtime>(&self, at_most: std::time::Duration) -> HeldUp {
+        self.flow.held_up.send_modify(|holders| *holders += 1);
+        let held_up = HeldUp(Arc::clone(&self.flow));
+        let mut under_way = self.flow.under_way.subscribe();
+        // Those that do not end in time have an unknown outcome, as they would have had otherwise.
+        let ended = async { drop(under_way.wait_for(|entries| *entries == 0).await) };
+        let _ = RT::timeout(at_most, ended).await;
+        held_up
+    }
+
     /// Proposes parts and waits until they are applied.
     pub(crate) async fn propose<RT: Runtime>(
         &self,
@@ -98,6 +138,9 @@ impl Proposals {
         deadline: std::time::Duration,
     ) -> Outcome {
         parts.iter().try_for_each(validate)?;
+        if let Some(reason) = self.gate.refusal(self.group, &parts) {
+            return Err(ProposeError::NotYet { reason });
+        }
         let size_bytes = parts.iter().map(Message::encoded_len).sum();
         if size_bytes > self.entry_bytes_max {
             return Err(ProposeError::TooLarge { size_bytes, max_bytes: self.entry_bytes_max });
@@ -122,6 +165,8 @@ pub(crate) struct Proposer<RT: Runtime, D: StateDisk> {
     pub(crate) clock: Arc<GroupClock>,
     pub(crate) leadership: watch::Receiver<Leadership>,
     pub(crate) settings: Settings,
+    pub(crate) group: GroupId,
+    pub(crate) gate: Gated,
 }
 
 /// An entry and those who wait for it.
@@ -143,17 +188,24 @@ impl<RT: Runtime, D: StateDisk> Proposer<RT, D> {
     pub(crate) fn start(self) -> Proposals {
         let (queue, waiting) = mpsc::channel(self.settings.proposals_waiting_max);
         let entry_bytes_max = self.settings.entry_bytes_max;
-        drop(RT::spawn(self.run(waiting)));
-        Proposals { queue, entry_bytes_max }
+        let (group, gate) = (self.group, self.gate.clone());
+        let flow = Arc::default();
+        drop(RT::spawn(self.run(waiting, Arc::clone(&flow))));
+        Proposals { queue, entry_bytes_max, group, gate, flow }
     }
 
-    async fn run(self, mut queue: mpsc::Receiver<Waiting>) {
+    async fn run(self, mut queue: mpsc::Receiver<Waiting>, flow: Arc<Flow>) {
         let mut under_way = FuturesUnordered::new();
         let mut held: Option<Waiting> = None;
+        let mut held_up = flow.held_up.subscribe();
         loop {
-            let room = under_way.len() < self.settings.entries_under_way_max;
+            flow.under_way.send_if_modified(|entries| std::mem::replace(entries, under_way.len()) != under_way.len());
+            let flows = *held_up.borrow_and_update() == 0;
+            let room = flows && under_way.len() < self.settings.entries_under_way_max;
             tokio::select! {
                 biased;
+                // Its sender lives as long as this task.
+                _ = held_up.changed() => {}
                 Some(retry) = under_way.next(), if !under_way.is_empty() => {
                     if let Some(round) = retry {
                         under_way.extend(self.again(round).await.map(finish));

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use openraft::{Config, ConfigError, SnapshotPolicy};
 
+use crate::gate::Knows;
+
 /// The settings of all groups of a node. The defaults fit nodes in one data centre.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -31,6 +33,8 @@ pub struct Settings {
     pub entries_under_way_max: usize,
     /// How many proposals may wait in a group.
     pub proposals_waiting_max: usize,
+    /// What the node tells its peers that it knows.
+    pub knows: Knows,
 }
 
 impl Default for Settings {
@@ -48,6 +52,7 @@ impl Default for Settings {
             entry_bytes_max: 8 << 20,
             entries_under_way_max: 4,
             proposals_waiting_max: 4_096,
+            knows: Knows::default(),
         }
     }
 }

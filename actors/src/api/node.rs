@@ -50,6 +50,10 @@ pub struct NodeSummary {
     pub leaving: bool,
     /// When it was taken in.
     pub joined_at_ms: u64,
+    /// The version of its binary, as it last said.
+    pub version: String,
+    /// The newest format of a cluster that it knows, as it last said.
+    pub format: u32,
 }
 
 /// Where a shard stands.

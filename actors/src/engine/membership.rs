@@ -7,7 +7,7 @@ use bytes::Bytes;
 use orbit_proto::engine::NodeRecord;
 use orbit_proto::node::{self, Answer, Question, answer, membership, question};
 use orbit_raft::network::Transport;
-use orbit_raft::{Environment, Group, Leadership, NodeId, PeerAddress};
+use orbit_raft::{Environment, Group, Knows, Leadership, NodeId, PeerAddress};
 use prost::Message;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -16,11 +16,12 @@ use super::{Engine, Running, lookout, odd};
 use crate::api::{NodeCondition, NodeSummary};
 use crate::condition::Conditions;
 use crate::error::{Code, Error, Result};
+use crate::format;
 use crate::remote::members::{self, Newcomer};
 use crate::remote::wire;
 
 /// How long a leadership that was offered may take to move.
-const MOVE_WAIT: Duration = Duration::from_millis(500);
+pub(super) const MOVE_WAIT: Duration = Duration::from_millis(500);
 
 /// How long a node that leaves is waited for.
 const LEAVE_WAIT: Duration = Duration::from_secs(20);
@@ -76,9 +77,12 @@ pub async fn join(
     name: &str,
     address: &PeerAddress,
     incarnation: Uuid,
+    knows: Knows,
 ) -> Result<Invitation> {
     let incarnation = Bytes::copy_from_slice(incarnation.as_bytes());
-    let join = node::Join { name: name.to_owned(), address: address.to_string(), incarnation };
+    let Knows { version, format, rules } = knows;
+    let (name, address) = (name.to_owned(), address.to_string());
+    let join = node::Join { name, address, incarnation, version, format, rules, node_id: None };
     let asked = question::What::Membership(node::Membership { what: Some(membership::What::Join(join)) });
     match introduce(transport, at, asked).await? {
         answer::What::Membership(answer) => {
@@ -107,12 +111,17 @@ pub fn answer_alone(question: Bytes, name: &str, makes_a_cluster: bool) -> Bytes
         Some(question::What::Standing(_)) => answer::What::Standing(node::StandingAnswer {
             name: name.to_owned(),
             makes_a_cluster,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..node::StandingAnswer::default()
+            ..knowing(format::knows())
         }),
         _ => answer::What::Fault(wire::fault(&Error::new(Code::NoLeader, "this node belongs to no cluster yet"))),
     };
     Answer { what: Some(what) }.encode_to_vec().into()
+}
+
+/// What this binary says of itself.
+fn knowing(knows: Knows) -> node::StandingAnswer {
+    let Knows { version, format, rules } = knows;
+    node::StandingAnswer { version, format, rules, ..node::StandingAnswer::default() }
 }
 
 impl<E: Environment> Engine<E> {
@@ -133,21 +142,31 @@ impl<E: Environment> Engine<E> {
             cluster: Bytes::copy_from_slice(identity.cluster.as_bytes()),
             node_id: identity.node.0,
             name: self.0.settings.node_name.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..node::StandingAnswer::default()
+            makes_a_cluster: false,
+            ..knowing(self.0.settings.knows.clone())
         };
         lookout::tell(&self.condition(), standing)
     }
 
-    async fn take_in(&self, running: &Running<E>, join: node::Join) -> Result<node::MembershipAnswer> {
+    /// Takes a new node in, or hears what a member says of itself.
+    pub(super) async fn take_in(&self, running: &Running<E>, join: node::Join) -> Result<node::MembershipAnswer> {
         if join.name.is_empty() || join.address.is_empty() || join.incarnation.len() != 16 {
             return Err(Error::new(Code::InvalidRequest, "a node that joins says its name, its address and who it is"));
         }
-        let newcomer = Newcomer { name: join.name, address: join.address, incarnation: join.incarnation };
+        running.formats.allows(format::CLUSTERS)?;
+        let newcomer = Newcomer {
+            name: join.name,
+            address: join.address,
+            incarnation: join.incarnation,
+            knows: Knows { version: join.version, format: join.format, rules: join.rules },
+            number: join.node_id.map(NodeId),
+        };
         self.is_free(running, &newcomer).await?;
         let meta = running.definitions.meta();
-        let node = members::take_in(&running.cluster, meta, &newcomer).await?;
-        tracing::info!(%node, name = newcomer.name, address = newcomer.address, "a node joins the cluster");
+        let node = members::take_in(&running.cluster, meta, &newcomer, &self.0.settings.knows).await?;
+        if newcomer.number.is_none() {
+            tracing::info!(%node, name = newcomer.name, address = newcomer.address, "a node joins the cluster");
+        }
         let cluster = Bytes::copy_from_slice(self.0.identity.cluster.as_bytes());
         Ok(node::MembershipAnswer { cluster, node_id: node.0 })
     }
@@ -203,8 +222,33 @@ impl<E: Environment> Engine<E> {
             leads: led(node),
             condition: running.condition(node).map(NodeCondition::from),
             joined_at_ms: record.joined_at_ms,
+            version: record.version,
+            format: record.format,
         };
-        Ok(listed.map(node).collect())
+        let mut listed: Vec<_> = listed.map(node).collect();
+        if listed.is_empty() {
+            // Of the first format: there are no rows of nodes yet, and no node but this one.
+            listed.push(self.itself(&running, led(running.cluster.me)));
+        }
+        Ok(listed)
+    }
+
+    /// This node, where no row tells of it.
+    fn itself(&self, running: &Running<E>, leads: u64) -> NodeSummary {
+        let (me, Knows { version, format, .. }) = (running.cluster.me, self.0.settings.knows.clone());
+        let address = running.definitions.meta().members().get(&me).cloned();
+        NodeSummary {
+            id: me.0,
+            leaving: false,
+            name: self.0.settings.node_name.clone(),
+            address: address.map_or_else(String::new, |address| address.0),
+            is_this: true,
+            leads,
+            condition: running.condition(me).map(NodeCondition::from),
+            joined_at_ms: 0,
+            version,
+            format,
+        }
     }
 
     /// A node leaves the cluster for good. Returns once no group counts on it any more: only then may it be stopped.
@@ -292,7 +336,7 @@ impl<E: Environment> Engine<E> {
 
 impl<E: Environment> Running<E> {
     /// All groups, the one above the shards first.
-    fn groups(&self) -> impl Iterator<Item = &Group<E>> {
+    pub(super) fn groups(&self) -> impl Iterator<Item = &Group<E>> {
         std::iter::once(self.definitions.meta()).chain(self.shards.iter().map(|shard| &shard.context.group))
     }
 

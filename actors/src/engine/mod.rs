@@ -1,11 +1,13 @@
 //! A node's engine: every operation, whichever surface it came through.
 //!
+//! - `announce`, [`raise`], [`membership`], `steward`: the nodes of the cluster, and what they know
 //! - `definitions`, `executions`, `commands`, `batches`, `workers`: the operations
 //! - `shipper`, `keeper`, `batch`: what a leader does for its shard by itself
 //! - `inspect`, `replica`: checking the cluster while it works
 //! - `lookout`: how this node is and the others are
 //! - here: how it begins and ends, and the way of an ask to its execution
 
+mod announce;
 mod answer;
 mod batch;
 mod batches;
@@ -17,6 +19,7 @@ mod inspect;
 mod keeper;
 mod lookout;
 pub mod membership;
+pub mod raise;
 mod replica;
 mod route;
 mod settings;
@@ -50,6 +53,7 @@ pub use crate::desk::Connection;
 use crate::desk::{Desk, DeskSettings};
 use crate::error::{Code, Error, Result};
 use crate::failure::{going_away, of_storage};
+use crate::format::Formats;
 use crate::found;
 use crate::remote::Cluster;
 use crate::remote::cluster::Seen;
@@ -75,11 +79,14 @@ struct Inner<E: Environment> {
     settings: Settings,
     identity: Identity,
     ready: watch::Sender<bool>,
+    /// Why this version can be no part of the cluster any more.
+    outgrown: watch::Sender<Option<Error>>,
 }
 
 /// Everything that ends with the engine.
 struct Running<E: Environment> {
     cluster: Cluster<E>,
+    formats: Formats,
     crew: Arc<Crew<E>>,
     desk: Desk,
     definitions: Definitions<E>,
@@ -129,7 +136,8 @@ impl<E: Environment> Engine<E> {
         lookout::measure(&settings.disk, &conditions).await;
         let cluster = Cluster::new(node.caller(), settings.leader_timeout, conditions);
         let clocks = node.peer_clocks();
-        let founded = found::open(&node, &settings, create).await?;
+        let formats = Formats::new();
+        let founded = found::open(&node, &settings, &formats, create).await?;
         let desk = Desk::new(DeskSettings {
             heartbeat_interval: settings.heartbeat_interval,
             session_timeout: settings.session_timeout,
@@ -169,6 +177,7 @@ impl<E: Environment> Engine<E> {
             crew.begin(engine.clone());
             helpers.push(tokio::spawn(Arc::clone(&crew).tell()));
             helpers.push(tokio::spawn(Arc::clone(&crew).tell_demand()));
+            helpers.push(tokio::spawn(announce::run(engine.clone(), definitions.meta().clone())));
             let groups = shards.iter().map(|shard| shard.context.group.clone());
             for group in groups.chain(std::iter::once(definitions.meta().clone())) {
                 helpers.push(tokio::spawn(steward::run(engine.clone(), group)));
@@ -181,6 +190,7 @@ impl<E: Environment> Engine<E> {
             let (checking, replicas) = (Arc::default(), replica::Replicas::default());
             let running = Running {
                 cluster,
+                formats,
                 crew,
                 desk,
                 definitions,
@@ -193,13 +203,25 @@ impl<E: Environment> Engine<E> {
                 helpers,
             };
             let (node, running) = (Mutex::new(Some(node)), RwLock::new(Some(Arc::new(running))));
-            Inner { node, running, settings, identity, ready }
+            let outgrown = watch::Sender::new(None);
+            Inner { node, running, settings, identity, ready, outgrown }
         })))
     }
 
     /// Becomes true once every shard may decide; reads and writes before wait for it.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.0.ready.subscribe()
+    }
+
+    /// Returns once this version can be no part of the cluster any more, because its format was raised beyond what it
+    /// knows: the node is to be stopped, and to be started with a newer one.
+    pub async fn outgrown(&self) -> Error {
+        let mut outgrown = self.0.outgrown.subscribe();
+        // Its sender lives as long as the engine.
+        match outgrown.wait_for(Option::is_some).await.ok().and_then(|error| error.clone()) {
+            Some(error) => error,
+            None => going_away(),
+        }
     }
 
     /// Takes no new polls and tells streams to go elsewhere; what is under way goes on.

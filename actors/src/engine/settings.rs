@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use orbit_raft::{Knows, PeerAddress};
+
 use crate::disk::{DiskLimits, DiskProbe};
+use crate::format;
 use crate::shard::Dice;
 
 /// How an engine is tuned.
@@ -10,6 +13,8 @@ use crate::shard::Dice;
 pub struct Settings {
     /// How many shards a new cluster gets; an old one keeps what it has.
     pub shards: u16,
+    /// Whether somebody has chosen that number.
+    pub shards_are_asked_for: bool,
     /// How often workers send heartbeats.
     pub heartbeat_interval: Duration,
     /// After how long a silence a session is lost.
@@ -32,6 +37,11 @@ pub struct Settings {
     pub batch_rate: u32,
     /// What the node is called.
     pub node_name: String,
+    /// Where other nodes reach it now, if it may have moved.
+    pub address: Option<PeerAddress>,
+    /// What this node knows; told to the others too, by the settings of the replication. Less than all of it, or more,
+    /// plays another version.
+    pub knows: Knows,
     /// What the disk of the data has.
     pub disk: DiskProbe,
     /// When that is too little.
@@ -44,6 +54,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             shards: 16,
+            shards_are_asked_for: false,
             heartbeat_interval: Duration::from_secs(5),
             session_timeout: Duration::from_secs(30),
             receipt_timeout: Duration::from_secs(2),
@@ -55,6 +66,8 @@ impl Default for Settings {
             retention: RETENTION,
             batch_rate: 200,
             node_name: "orbit-1".to_owned(),
+            address: None,
+            knows: format::knows(),
             disk: DiskProbe::default(),
             disk_limits: DiskLimits::default(),
             dice: Dice::default(),

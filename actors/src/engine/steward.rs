@@ -9,7 +9,7 @@
 //! A node that is not well ([`Condition`](crate::condition::Condition)) offers what it leads to voters that are, and
 //! does not stand for election as long as one of them can.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -87,6 +87,12 @@ impl<E: Environment> Steward<E> {
                 tracing::info!(group = %self.group.id(), %node, name = record.name, "a node begins to learn a group");
                 return self.done(self.group.add_learner(*node, PeerAddress(record.address.clone()))).await;
             }
+        }
+        let moved = present.iter().map(|(node, record)| (*node, PeerAddress(record.address.clone())));
+        let moved: BTreeMap<_, _> = moved.filter(|(node, address)| known.get(node) != Some(address)).collect();
+        if !moved.is_empty() {
+            tracing::info!(group = %self.group.id(), ?moved, "nodes of a group are reached elsewhere");
+            return self.done(self.group.set_addresses(moved)).await;
         }
         let wanted = members::voters(self.group.id().get(), &present);
         if let Some(next) = next_voters(&status, &wanted) {

@@ -11,6 +11,7 @@ use super::Life;
 use super::loaded::Loaded;
 use crate::error::{Code, Error, Result};
 use crate::failure::of_storage;
+use crate::format;
 use crate::rows::RunRows;
 use crate::table;
 
@@ -46,6 +47,7 @@ impl<E: Environment> Life<E> {
         let record = self.context.group.read(|reader| reader.get(&table::run(&self.id, run))).map_err(of_storage)?;
         let record = record.ok_or_else(|| of_storage("the record of the run is missing"))?;
         let record: engine::RunRecord = table::decode("runs", &record).map_err(of_storage)?;
+        format::may_decide(record.rules)?;
         let definition = self.context.definitions.by_hash(&record.definition_hash)?;
         definition.ok_or_else(|| {
             let what =

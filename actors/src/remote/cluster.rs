@@ -3,6 +3,7 @@
 //! A replica that does not lead asks the leader how far a read must be, and waits until it has applied that; so every
 //! node answers reads from its own disk, and what it answers is what the leader would have answered.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use orbit_proto::node::{Answer, Question, answer, question};
 use orbit_proto::node::{Propose, ReadIndex};
 use orbit_raft::network::{CallError, Caller};
 use orbit_raft::state_store::PartOutcome;
-use orbit_raft::{Environment, Group, Leadership, NodeId, Part, ProposeError, ReadError};
+use orbit_raft::{Environment, Group, Leadership, NodeId, Part, PeerAddress, ProposeError, ReadError};
 use prost::Message;
 use tokio::time::Instant;
 
@@ -182,6 +183,11 @@ impl<E: Environment> Cluster<E> {
         // Whether it changed or not, it is tried again.
         let _ = tokio::time::timeout(AGAIN, leadership.changed()).await;
         Ok(())
+    }
+
+    /// Where the other nodes are reached, as the rows of the cluster say.
+    pub(crate) fn reached_at(&self, addresses: BTreeMap<NodeId, PeerAddress>) {
+        self.caller.reached_at(addresses);
     }
 
     /// How long something is tried for which there is no leader.

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use orbit_proto::engine::NodeRecord;
 use orbit_proto::store::{Precondition, RowEquals, precondition::Check};
-use orbit_raft::{Environment, Group, NodeId, Part};
+use orbit_raft::{Environment, Group, Knows, NodeId, Part};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Cluster;
 use crate::error::{Code, Error, Result};
 use crate::failure::of_storage;
+use crate::format;
+use crate::found;
 use crate::table;
 
 /// What applying does not look at: it tells a reader of a log whose part it is.
@@ -25,12 +27,30 @@ const TRIES: usize = 10;
 /// Every node that ever had a number.
 pub(crate) type Nodes = BTreeMap<NodeId, NodeRecord>;
 
-/// A node that wants to be one of the cluster.
+/// A node that wants to be one of the cluster, or is one.
 #[derive(Clone, Debug)]
 pub(crate) struct Newcomer {
     pub(crate) name: String,
     pub(crate) address: String,
     pub(crate) incarnation: Bytes,
+    pub(crate) knows: Knows,
+    /// Of a member, which says what it is now.
+    pub(crate) number: Option<NodeId>,
+}
+
+impl Newcomer {
+    fn record(&self, joined_at_ms: u64) -> NodeRecord {
+        NodeRecord {
+            name: self.name.clone(),
+            address: self.address.clone(),
+            incarnation: self.incarnation.clone(),
+            joined_at_ms,
+            left_at_ms: None,
+            version: self.knows.version.clone(),
+            format: self.knows.format,
+            rules: self.knows.rules.clone(),
+        }
+    }
 }
 
 /// All nodes, as this replica knows them.
@@ -67,38 +87,72 @@ pub(crate) fn preferred(group: u16, voters: &BTreeSet<NodeId>) -> Option<NodeId>
     voters.iter().nth(usize::from(group) % voters.len().max(1)).copied()
 }
 
-/// Gives a newcomer a number, or says which it has.
+/// Gives a newcomer a number, or says which it has. What a member says of itself stands from then on.
 ///
 /// # Errors
-/// `NO_LEADER`, `OUTCOME_UNKNOWN`: it may be asked again.
+/// `CLUSTER_FORMAT`: it does not know enough; `INVALID_REQUEST`: it has left; `NO_LEADER`, `OUTCOME_UNKNOWN`: it may be
+/// asked again.
 pub(crate) async fn take_in<E: Environment>(
     cluster: &Cluster<E>,
     meta: &Group<E>,
     newcomer: &Newcomer,
+    knows: &Knows,
 ) -> Result<NodeId> {
     for _ in 0..TRIES {
         cluster.read_index(meta, None).await?;
-        let nodes = nodes(meta)?;
-        let same = |(_, record): &(&NodeId, &NodeRecord)| record.incarnation == newcomer.incarnation;
-        if let Some((node, record)) = nodes.iter().find(same) {
-            let gone =
-                || Error::new(Code::InvalidRequest, "this node has left the cluster; empty its disk to join anew");
-            return if record.left_at_ms.is_none() { Ok(*node) } else { Err(gone()) };
+        let record = found::read(meta, knows)?.ok_or_else(|| of_storage("the record of the cluster is missing"))?;
+        let who = format!("the node {:?}", newcomer.name);
+        if let Some(lacks) = format::lacks(&who, &newcomer.knows, &record) {
+            return Err(lacks);
         }
-        let number = NodeId(nodes.keys().last().map_or(0, |last| last.0) + 1);
-        let record = NodeRecord {
-            name: newcomer.name.clone(),
-            address: newcomer.address.clone(),
-            incarnation: newcomer.incarnation.clone(),
-            joined_at_ms: meta.now_ms(),
-            left_at_ms: None,
+        let (number, check, row) = match place(&nodes(meta)?, meta, newcomer)? {
+            Place::As(number) => return Ok(number),
+            Place::At(number, check, joined_at_ms) => (number, check, newcomer.record(joined_at_ms)),
         };
-        let absent = Check::RowAbsent(table::node(number.0).into());
-        if write(cluster, meta, absent, number, &record).await? {
+        // Should the format be raised meanwhile, it is looked again.
+        let cluster_row = RowEquals { key: table::cluster().into(), value: format::encode(&record) };
+        if write(cluster, meta, vec![check, Check::RowEquals(cluster_row)], number, &row).await? {
             return Ok(number);
         }
     }
     Err(Error::new(Code::NoLeader, "others join at the same time; repeat the call"))
+}
+
+/// Where a newcomer comes to stand.
+enum Place {
+    /// It stands there already, as it says.
+    As(NodeId),
+    /// Its row is written there if this holds, with the time when it was taken in.
+    At(NodeId, Check, u64),
+}
+
+fn place<E: Environment>(nodes: &Nodes, meta: &Group<E>, newcomer: &Newcomer) -> Result<Place> {
+    let same = |(_, record): &(&NodeId, &NodeRecord)| record.incarnation == newcomer.incarnation;
+    if let Some((node, record)) = nodes.iter().find(same) {
+        if record.left_at_ms.is_some() {
+            let gone = "this node has left the cluster; empty its disk to join anew";
+            return Err(Error::new(Code::InvalidRequest, gone));
+        }
+        if *record == newcomer.record(record.joined_at_ms) {
+            return Ok(Place::As(*node));
+        }
+        let was = RowEquals { key: table::node(node.0).into(), value: table::encode(record) };
+        return Ok(Place::At(*node, Check::RowEquals(was), record.joined_at_ms));
+    }
+    let absent = |number: NodeId| Place::At(number, Check::RowAbsent(table::node(number.0).into()), meta.now_ms());
+    // The first node of a cluster whose format was just raised has no row yet.
+    let mut unknown = meta.members().into_keys().filter(|member| !nodes.contains_key(member));
+    match (newcomer.number, unknown.next()) {
+        (Some(number), Some(member)) if number == member => Ok(absent(number)),
+        (Some(number), _) => {
+            let message = format!("node {number} of this cluster is another one; empty its disk to join anew");
+            Err(Error::new(Code::InvalidRequest, message))
+        }
+        (None, Some(_)) => {
+            Err(Error::new(Code::NoLeader, "the first node has not said yet who it is; repeat the call"))
+        }
+        (None, None) => Ok(absent(NodeId(nodes.keys().last().map_or(0, |last| last.0) + 1))),
+    }
 }
 
 /// A node has left for good.
@@ -120,7 +174,7 @@ pub(crate) async fn see_off<E: Environment>(cluster: &Cluster<E>, meta: &Group<E
         }
         let was = RowEquals { key: table::node(node.0).into(), value: table::encode(&record) };
         record.left_at_ms = Some(meta.now_ms());
-        if write(cluster, meta, Check::RowEquals(was), node, &record).await? {
+        if write(cluster, meta, vec![Check::RowEquals(was)], node, &record).await? {
             return Ok(());
         }
     }
@@ -130,13 +184,13 @@ pub(crate) async fn see_off<E: Environment>(cluster: &Cluster<E>, meta: &Group<E
 async fn write<E: Environment>(
     cluster: &Cluster<E>,
     meta: &Group<E>,
-    check: Check,
+    checks: Vec<Check>,
     node: NodeId,
     record: &NodeRecord,
 ) -> Result<bool> {
     let part = Part {
         kind: PART_MEMBERS,
-        preconditions: vec![Precondition { check: Some(check) }],
+        preconditions: checks.into_iter().map(|check| Precondition { check: Some(check) }).collect(),
         writes: vec![table::put(table::node(node.0), table::encode(record))],
         ..Part::default()
     };

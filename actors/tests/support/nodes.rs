@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use orbit_actors::disk::{DiskProbe, DiskSpace};
 use orbit_actors::engine::membership::{self, Invitation};
 use orbit_actors::engine::{Engine, Settings};
+use orbit_actors::error::Result;
 use orbit_raft::disk::FatalHook;
 use orbit_raft::network::{GrpcPeerService, GrpcTransport};
 use orbit_raft::{Identity, NodeId, Parts, PeerAddress, RaftNode, Storage};
@@ -25,7 +26,8 @@ pub struct Cluster {
     pub dir: TempDir,
     pub nodes: BTreeMap<u64, Member>,
     machines: BTreeMap<u64, Machine>,
-    settings: Settings,
+    /// Of nodes that are started from now on.
+    pub settings: Settings,
 }
 
 /// What a node finds on its machine; it stays when the node stops.
@@ -61,7 +63,7 @@ impl Member {
         listener: TcpListener,
         settings: Settings,
         (clock, create): (WrongClock, bool),
-    ) -> Self {
+    ) -> Result<Self> {
         let address = listener.local_addr().unwrap().to_string();
         let storage = match identity {
             Some(identity) => Storage::create(&path, identity).unwrap(),
@@ -69,7 +71,7 @@ impl Member {
         };
         let parts = Parts::<World> {
             identity: storage.identity,
-            settings: orbit_raft::Settings::default(),
+            settings: orbit_raft::Settings { knows: settings.knows.clone(), ..Default::default() },
             log: storage.log,
             state: storage.state,
             transport: GrpcTransport,
@@ -86,8 +88,8 @@ impl Member {
             tokio::select! { biased; _ = stopped => {} served = serve => served.unwrap() }
         });
         let create = create.then(|| PeerAddress(address.clone()));
-        let engine = within(20, "the groups", Engine::open(node, settings, create)).await.unwrap();
-        Self { engine, address, stop }
+        let engine = within(20, "the groups", Engine::open(node, settings, create)).await?;
+        Ok(Self { engine, address, stop })
     }
 
     async fn stop(self) {
@@ -121,7 +123,8 @@ impl Cluster {
             None => Invitation { cluster: Uuid::new_v4(), node: NodeId(1) },
             Some(other) => {
                 let seed = PeerAddress(other.address.clone());
-                let joined = membership::join(&GrpcTransport, &seed, &name, &address, incarnation);
+                let joined =
+                    membership::join(&GrpcTransport, &seed, &name, &address, incarnation, self.settings.knows.clone());
                 within(20, "joining", joined).await.unwrap()
             }
         };
@@ -130,7 +133,7 @@ impl Cluster {
         let machine = self.machines.entry(number).or_default().clone();
         let settings = machine.settings(number, &self.settings);
         let parts = (machine.clock, number == 1);
-        let member = Member::start(self.path(number), Some(identity), listener, settings, parts).await;
+        let member = Member::start(self.path(number), Some(identity), listener, settings, parts).await.unwrap();
         self.nodes.insert(number, member);
     }
 
@@ -172,11 +175,17 @@ impl Cluster {
     }
 
     pub async fn restart(&mut self, number: u64, address: &str) {
+        self.try_restart(number, address).await.unwrap();
+    }
+
+    pub async fn try_restart(&mut self, number: u64, address: &str) -> Result<()> {
         let listener = TcpListener::bind(address).await.unwrap();
         let machine = self.machines.entry(number).or_default().clone();
         let settings = machine.settings(number, &self.settings);
-        let member = Member::start(self.path(number), None, listener, settings, (machine.clock, false)).await;
+        let settings = Settings { address: Some(PeerAddress(listener.local_addr().unwrap().to_string())), ..settings };
+        let member = Member::start(self.path(number), None, listener, settings, (machine.clock, false)).await?;
         self.nodes.insert(number, member);
+        Ok(())
     }
 
     pub fn address(&self, number: u64) -> String {

@@ -45,9 +45,29 @@ pub(crate) struct Drain {
     remote: Remote,
 }
 
-/// List the nodes of the cluster.
+/// List the nodes of the cluster, or raise its format.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Cluster {
+    #[command(subcommand)]
+    change: Option<Change>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// What is done to the cluster as a whole.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Change {
+    Raise(Raise),
+}
+
+/// Raise the format of the cluster to the newest that the node which is asked knows. Older versions cannot open the
+/// data any more.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Raise {
+    /// Only say whether it would be done.
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     remote: Remote,
 }
@@ -61,6 +81,7 @@ struct Founded {
 #[derive(Debug, Deserialize)]
 struct Nodes {
     cluster: String,
+    format: u32,
     nodes: Vec<Node>,
 }
 
@@ -72,6 +93,8 @@ struct Node {
     is_this: bool,
     leads: u64,
     joined_at_ms: u64,
+    version: String,
+    format: u32,
     #[serde(default)]
     leaving: bool,
     condition: Option<Condition>,
@@ -97,19 +120,28 @@ impl Condition {
     }
 }
 
+#[derive(Debug, Deserialize)]
+struct Raised {
+    from: u32,
+    to: u32,
+    raised: bool,
+}
+
 fn list(output: &mut Output, nodes: Nodes) {
-    output.line(format_args!("cluster {}", nodes.cluster));
+    output.line(format_args!("cluster {}, format {}", nodes.cluster, nodes.format));
     let row = |node: Node| {
         let this = if node.is_this { " (this one)" } else { "" };
         let leaving = if node.leaving { " (leaving)" } else { "" };
         let name = format!("{}{this}{leaving}", node.name);
         let said = |what: fn(&Condition) -> String| node.condition.as_ref().map_or_else(|| "?".to_owned(), what);
         let (disk, clock) = (said(Condition::disk), said(Condition::clock));
-        let (leads, joined) = (node.leads.to_string(), time::seconds(node.joined_at_ms));
-        vec![node.id.to_string(), name, node.address, leads, disk, clock, joined]
+        let joined = if node.joined_at_ms == 0 { String::new() } else { time::seconds(node.joined_at_ms) };
+        let knows = if node.format == 0 { String::new() } else { format!("{}, format {}", node.version, node.format) };
+        vec![node.id.to_string(), name, node.address, node.leads.to_string(), disk, clock, knows, joined]
     };
     let rows = nodes.nodes.into_iter().map(row).collect();
-    table::print(output, &["NODE", "NAME", "ADDRESS", "LEADS SHARDS", "DISK", "CLOCK", "JOINED"], rows, "no node");
+    let head = ["NODE", "NAME", "ADDRESS", "LEADS SHARDS", "DISK", "CLOCK", "VERSION", "JOINED"];
+    table::print(output, &head, rows, "no node");
 }
 
 impl Asks for Init {
@@ -167,13 +199,46 @@ impl Asks for Drain {
     }
 }
 
-impl Asks for Cluster {
+impl Asks for Raise {
     fn remote(&self) -> &Remote {
         &self.remote
     }
 
     async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
+        let body = json!({ "dry_run": self.dry_run });
+        let call = Call::post(["v1", "cluster", "raise"], Harm::None).json(&body);
+        let answer = client.send(&call).await?;
+        self.remote.show(&answer, output, |output, Raised { from, to, raised }: Raised| {
+            output.line(match (from == to, raised) {
+                (true, _) => format!("the cluster has format {to} already, the newest that this node knows"),
+                (false, true) => {
+                    format!("the cluster has format {to} now; versions that know {from} only cannot go on")
+                }
+                (false, false) => format!("the format would be raised from {from} to {to}: every node knows it"),
+            });
+        })
+    }
+}
+
+impl Cluster {
+    pub(crate) fn run(&self, output: &mut Output) -> Vec<Error> {
+        match &self.change {
+            Some(Change::Raise(raise)) => raise.run(output),
+            None => Listed(self).run(output),
+        }
+    }
+}
+
+/// The nodes, listed.
+struct Listed<'c>(&'c Cluster);
+
+impl Asks for Listed<'_> {
+    fn remote(&self) -> &Remote {
+        &self.0.remote
+    }
+
+    async fn ask(&self, client: &Client, output: &mut Output) -> Result<(), Error> {
         let answer = client.send(&Call::get(["v1", "cluster"])).await?;
-        self.remote.show(&answer, output, list)
+        self.remote().show(&answer, output, list)
     }
 }

@@ -117,18 +117,27 @@ pub(super) async fn until_stopped(
     signals: &mut Signals,
     greet: impl FnOnce(&Server),
 ) -> Result<(), Error> {
-    let told_to_stop = tokio::select! {
-        () = server.ready() => false,
-        () = signals.stop() => true,
+    let early = tokio::select! {
+        () = server.ready() => None,
+        () = signals.stop() => Some(Ok(())),
+        // A node with which nobody speaks never becomes ready.
+        error = server.outgrown() => Some(Err(Error::from(error))),
     };
-    if !told_to_stop {
-        greet(&server);
-        tokio::select! { () = signals.stop() => {} () = server.told_to_drain() => {} }
-    }
+    let ended = match early {
+        Some(ended) => ended,
+        None => {
+            greet(&server);
+            tokio::select! {
+                () = signals.stop() => Ok(()),
+                () = server.told_to_drain() => Ok(()),
+                error = server.outgrown() => Err(Error::from(error)),
+            }
+        }
+    };
     tracing::info!("stopping; once more stops at once");
     tokio::select! {
         closed = server.stop() => match closed {
-            Ok(()) => Ok(()),
+            Ok(()) => ended,
             // An ordinary end could become an abort. All that was acknowledged is on disk.
             Err(StillOpen) => end_process(0, || tracing::warn!("the data was not closed in time; nothing is lost")),
         },

@@ -154,7 +154,10 @@ pub const KEYS: &[Key] = &[
         kind: Kind::Number,
         default: "16",
         help: "How many shards a new cluster gets; an existing one keeps what it has",
-        set: |config, text| number(text, 1, 256).map(|shards| config.shards = shards as u16),
+        set: |config, text| {
+            config.shards_set = true;
+            number(text, 1, 256).map(|shards| config.shards = shards as u16)
+        },
     },
     Key {
         name: "limits.payload_bytes",

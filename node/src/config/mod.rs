@@ -46,6 +46,8 @@ pub struct Config {
     pub cluster_name: String,
     pub seeds: Vec<String>,
     pub shards: u16,
+    /// Whether that number was set, and is not the default.
+    pub shards_set: bool,
     pub payload_bytes_max: usize,
     pub request_bytes_max: usize,
     pub connections_max: usize,
@@ -124,6 +126,7 @@ impl Default for Config {
             cluster_name: String::new(),
             seeds: Vec::new(),
             shards: 0,
+            shards_set: false,
             payload_bytes_max: 0,
             request_bytes_max: 0,
             connections_max: 0,
@@ -142,6 +145,7 @@ impl Default for Config {
             let set = (key.set)(&mut config, key.default);
             debug_assert!(set.is_ok(), "the default of {} is not taken", key.name);
         }
+        config.shards_set = false;
         config
     }
 }

@@ -1,7 +1,8 @@
 //! The audit log: who changed what, as lines of the node's log with the target `orbit::audit`.
 //!
 //! Written are the calls of operators that cannot be taken back, or that reach many executions: a cancel with force, a
-//! delete, the start and the stop of a batch, the removal and the drain of a node. A line is written once the outcome
+//! delete, the start and the stop of a batch, the removal and the drain of a node, the raise of the format of
+//! the cluster. A line is written once the outcome
 //! is known, also of what failed.
 
 use orbit_actors::api::BatchAction;
@@ -22,6 +23,8 @@ pub(super) enum Deed {
     StopBatch,
     /// A node was removed from the cluster.
     Leave,
+    /// The format of the cluster was raised.
+    Raise,
     /// A node was told to go away.
     Drain,
 }
@@ -54,6 +57,7 @@ pub(super) fn record<T>(caller: Caller, deed: Deed, id: &str, result: &Result<T>
             tracing::info!(target: "orbit::audit", action = "batch-start", of_each, batch_id = id, %caller, outcome);
         }
         Deed::Leave => tracing::info!(target: "orbit::audit", action = "leave", node = id, %caller, outcome),
+        Deed::Raise => tracing::info!(target: "orbit::audit", action = "raise", node = id, %caller, outcome),
         Deed::Drain => tracing::info!(target: "orbit::audit", action = "drain", node = id, %caller, outcome),
         Deed::StopBatch => {
             tracing::info!(target: "orbit::audit", action = "batch-stop", batch_id = id, %caller, outcome);

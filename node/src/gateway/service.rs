@@ -9,6 +9,7 @@ use orbit_actors::api::{
     ShardHealth, Signalled, StartExecution, Started, StoredWorkflow, Task, TaskAlive, UnitPage, WorkerSummary,
     WorkflowSummary,
 };
+use orbit_actors::engine::raise::{Intent, Raised};
 use orbit_actors::engine::{Connection, Engine};
 use orbit_actors::error::{Code, Error, Result};
 use orbit_raft::{Environment, Identity};
@@ -110,6 +111,7 @@ pub struct Health {
 #[allow(missing_docs)] // as in docs/api.md
 pub struct ClusterState {
     pub cluster: uuid::Uuid,
+    pub format: u32,
     pub nodes: Vec<NodeSummary>,
 }
 
@@ -455,7 +457,9 @@ impl<E: Environment> Service<E> {
 
     pub async fn cluster(&self, caller: Caller) -> Result<ClusterState> {
         authorize(caller, Action::Inspect)?;
-        Ok(ClusterState { cluster: self.engine().identity().cluster, nodes: self.engine().nodes().await? })
+        let (engine, cluster) = (self.engine(), self.engine().identity().cluster);
+        let nodes = engine.nodes().await?;
+        Ok(ClusterState { cluster, format: engine.format()?, nodes })
     }
 
     pub fn identity(&self, caller: Caller) -> Result<Identity> {
@@ -468,6 +472,15 @@ impl<E: Environment> Service<E> {
         let left = self.engine().leave(node, lost).await;
         audit::record(caller, Deed::Leave, &node.to_string(), &left);
         left
+    }
+
+    pub async fn raise(&self, caller: Caller, intent: Intent) -> Result<Raised> {
+        authorize(caller, Action::Administer)?;
+        let raised = self.engine().raise(intent).await;
+        if intent == Intent::Do {
+            audit::record(caller, Deed::Raise, &self.0.node, &raised);
+        }
+        raised
     }
 
     pub fn drain(&self, caller: Caller) -> Result<()> {
@@ -488,6 +501,11 @@ impl<E: Environment> Service<E> {
         authorize(caller, Action::Inspect)?;
         self.engine().workers().await
     }
+}
+
+/// What a raise is asked for, by what every surface calls `dry_run`.
+pub(super) fn intent(dry_run: bool) -> Intent {
+    if dry_run { Intent::Try } else { Intent::Do }
 }
 
 fn more_work(session: Option<&str>) -> Result<()> {

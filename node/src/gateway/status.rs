@@ -25,7 +25,7 @@ fn row(code: Code) -> (StatusCode, Grpc) {
         Code::DefinitionConflict | Code::ExecutionExists | Code::ClusterExists | Code::DedupConflict => {
             (StatusCode::CONFLICT, Grpc::AlreadyExists)
         }
-        Code::ExecutionFinished | Code::ExecutionRunning | Code::NotRedrivable => {
+        Code::ClusterFormat | Code::ExecutionFinished | Code::ExecutionRunning | Code::NotRedrivable => {
             (StatusCode::CONFLICT, Grpc::FailedPrecondition)
         }
         Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, Grpc::Unimplemented),

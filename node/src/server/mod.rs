@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orbit_actors::engine::{self, Engine};
+use orbit_actors::format;
 use orbit_raft::clock::SystemClock;
 use orbit_raft::disk::FatalHook;
 use orbit_raft::network::{GrpcPeerService, GrpcTransport};
@@ -207,7 +208,7 @@ impl Server {
         let identity = storage.identity;
         let node = RaftNode::<Production>::start(Parts {
             identity,
-            settings: orbit_raft::phase::tuned(orbit_raft::Settings::default()),
+            settings: orbit_raft::phase::tuned(orbit_raft::Settings { knows: format::knows(), ..Default::default() }),
             log: storage.log,
             state: storage.state,
             transport: GrpcTransport,
@@ -217,8 +218,9 @@ impl Server {
         .await?;
         let peer_service = GrpcPeerService::service(node.peer_server());
         open.peer_switch.set(Routes::new(peer_service).prepare().into_axum_router());
-        let create = founds.then(|| PeerAddress(advertised(config, &open.addresses)));
-        let engine = Engine::open(node, settings(config), create).await?;
+        let address = PeerAddress(advertised(config, &open.addresses));
+        let create = founds.then(|| address.clone());
+        let engine = Engine::open(node, settings(config, address), create).await?;
         let built_in = Worker::start(engine.clone(), identity.incarnation, http_task(config))?;
         let (standing, heard) = watch::channel(Standing::Started);
         let limits = service::Limits {
@@ -249,6 +251,11 @@ impl Server {
     pub async fn told_to_drain(&self) {
         // Its sender lives as long as the server.
         let _ = self.drain.subscribe().wait_for(|drain| *drain).await;
+    }
+
+    /// Returns once this version can be no part of the cluster any more; the node is to be stopped then.
+    pub async fn outgrown(&self) -> Error {
+        Error::Engine(self.engine.outgrown().await)
     }
 
     /// Returns once every shard may decide. Requests before wait for it.
@@ -309,9 +316,11 @@ fn advertised(config: &Config, addresses: &Addresses) -> String {
     config.peer_advertise.clone().unwrap_or_else(|| addresses.peer.to_string())
 }
 
-fn settings(config: &Config) -> engine::Settings {
+fn settings(config: &Config, address: PeerAddress) -> engine::Settings {
     engine::Settings {
         shards: config.shards,
+        shards_are_asked_for: config.shards_set,
+        address: Some(address),
         heartbeat_interval: config.heartbeat_interval,
         session_timeout: config.session_timeout,
         alive_max: config.alive_max,

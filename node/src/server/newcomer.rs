@@ -7,6 +7,7 @@
 //!
 //! Meanwhile it says who it is, over HTTP that it waits, and nothing else.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use orbit_actors::engine::membership::{self, Invitation, Neighbour};
 use orbit_actors::error::{Code, Error};
+use orbit_actors::format;
 use orbit_raft::network::{GrpcNewcomer, GrpcTransport};
 use orbit_raft::{Identity, NodeId, PeerAddress};
 use serde::Deserialize;
@@ -62,6 +64,8 @@ pub(super) struct Newcomer {
     makes_a_cluster: Arc<AtomicBool>,
     sender: mpsc::Sender<Command>,
     commands: mpsc::Receiver<Command>,
+    /// What was said of each seed, so that it is said once as long as it stays so.
+    said: BTreeMap<String, String>,
     /// Who asked it to make a cluster, to be told once it stands.
     asked: Option<oneshot::Sender<Result<Identity, Error>>>,
 }
@@ -73,7 +77,17 @@ impl Newcomer {
         let incarnation = incarnation(&config.data_dir)?;
         let makes_a_cluster = Arc::default();
         let name = config.node_name.clone();
-        Ok(Self { name, address, seeds, incarnation, makes_a_cluster, sender, commands, asked: None })
+        Ok(Self {
+            name,
+            address,
+            seeds,
+            incarnation,
+            makes_a_cluster,
+            sender,
+            commands,
+            said: BTreeMap::new(),
+            asked: None,
+        })
     }
 
     /// What it answers other nodes.
@@ -136,23 +150,43 @@ impl Newcomer {
         }
     }
 
-    async fn neighbour(&self, seed: &str) -> Option<Neighbour> {
+    async fn neighbour(&self, seed: &str) -> Result<Neighbour, Error> {
         let makes = self.makes_a_cluster.load(Ordering::SeqCst);
         let (transport, seed) = (GrpcTransport, PeerAddress(seed.to_owned()));
         let asked = membership::neighbour(&transport, &seed, makes);
-        tokio::time::timeout(ANSWER_WAIT, asked).await.ok()?.ok()
+        let late = |_| Error::new(Code::NoLeader, format!("{seed} does not answer: it takes too long"));
+        tokio::time::timeout(ANSWER_WAIT, asked).await.map_err(late)?
     }
 
-    async fn ask_seeds(&self) -> Option<Invitation> {
-        for seed in &self.seeds {
-            let Some(Neighbour { cluster: Some(_), .. }) = self.neighbour(seed).await else { continue };
+    async fn ask_seeds(&mut self) -> Option<Invitation> {
+        for seed in self.seeds.clone() {
+            match self.neighbour(&seed).await {
+                Ok(Neighbour { cluster: Some(_), .. }) => {}
+                Ok(_) => {
+                    self.said.remove(&seed);
+                    continue;
+                }
+                Err(error) => {
+                    self.say(&seed, &error, "a seed is not reached; it is asked every second");
+                    continue;
+                }
+            }
             let at = PeerAddress(seed.clone());
-            match membership::join(&GrpcTransport, &at, &self.name, &self.address, self.incarnation).await {
+            let (transport, knows) = (GrpcTransport, format::knows());
+            match membership::join(&transport, &at, &self.name, &self.address, self.incarnation, knows).await {
                 Ok(invitation) => return Some(invitation),
-                Err(error) => tracing::warn!(seed, %error, "this node is not taken in; trying again"),
+                Err(error) => self.say(&seed, &error, "this node is not taken in; it asks every second"),
             }
         }
         None
+    }
+
+    fn say(&mut self, seed: &str, error: &Error, what: &str) {
+        let text = error.to_string();
+        if self.said.get(seed) != Some(&text) {
+            tracing::warn!(seed, %error, "{what}");
+            self.said.insert(seed.to_owned(), text);
+        }
     }
 
     /// Whether no other cluster is there or about to be.
@@ -162,17 +196,17 @@ impl Newcomer {
         for (seed, neighbour) in futures::future::join_all(asked).await {
             let refused = |what: String| Err(Error::new(Code::ClusterExists, what));
             match neighbour {
-                Some(Neighbour { cluster: Some(cluster), .. }) => {
+                Ok(Neighbour { cluster: Some(cluster), .. }) => {
                     return refused(format!("{seed} belongs to cluster {cluster}; this node joins it by itself"));
                 }
-                Some(Neighbour { makes_a_cluster: true, .. }) => {
+                Ok(Neighbour { makes_a_cluster: true, .. }) => {
                     return refused(format!(
                         "{seed} is about to make a cluster, too; ask one of the two, and no other"
                     ));
                 }
-                Some(_) => {}
-                None => {
-                    tracing::warn!(seed, "a seed does not answer; if it belongs to a cluster, this is a second one")
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(seed, %error, "a seed does not answer; if it belongs to a cluster, this is another")
                 }
             }
         }

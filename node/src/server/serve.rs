@@ -1,5 +1,6 @@
 //! Connections: how many, for how long, and how they end.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +55,21 @@ fn builder(speaks: Speaks) -> Builder<TokioExecutor> {
     if speaks == Speaks::Http { builder } else { builder.http2_only() }
 }
 
+/// How a connection of HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Reads what a connection begins with, until it is clear whether that is HTTP/2; nothing below sets a time for that.
+async fn begin(stream: TcpStream) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send> {
+    let (mut reader, writer) = stream.into_split();
+    let mut first = Vec::with_capacity(PREFACE.len());
+    while first.len() < PREFACE.len() && PREFACE.starts_with(&first) {
+        if (&mut reader).take((PREFACE.len() - first.len()) as u64).read_buf(&mut first).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(tokio::io::join(io::Cursor::new(first).chain(reader), writer))
+}
+
 /// Serves until `stop`, then lets what is under way finish.
 pub(super) async fn serve(
     listener: TcpListener,
@@ -87,11 +104,17 @@ pub(super) async fn serve(
         };
         // Without it small answers wait for nothing; where it cannot be set they do.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let (service, builder) = (TowerToHyperService::new(router.clone()), builder.clone());
+        let (watcher, stop) = (graceful.watcher(), stop.clone());
         connections.spawn(async move {
             let _place = place;
+            let begun = tokio::select! {
+                begun = tokio::time::timeout(HEAD_TIME_MAX, begin(stream)) => begun,
+                () = stop.cancelled() => return,
+            };
+            // Whoever says nothing takes up a place that somebody else could have.
+            let Ok(Ok(stream)) = begun else { return };
+            let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
             if let Err(error) = connection.await {
                 tracing::debug!(error, "a connection broke");
             }

@@ -18,15 +18,24 @@ mod stories;
 mod support;
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
+use orbit_actors::engine::membership;
+use orbit_actors::error::Code;
+use orbit_actors::format::knows;
 use orbit_node::server::{Exposure, Server};
+use orbit_raft::disk::{KeyRange, View};
+use orbit_raft::network::GrpcTransport;
+use orbit_raft::{PeerAddress, Storage};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use stories::{OVER, Worker, ends, get, order, play, post, signal, start};
 use support::{Ask, Node, PATIENCE, config};
 use tempfile::TempDir;
+use uuid::Uuid;
 
 /// Sessions are lost soon, so that what a worker held is free soon.
 const SETTINGS: [(&str, &str); 4] = [
@@ -89,6 +98,59 @@ async fn every_store_that_a_release_left_is_opened_and_goes_on() {
         assert_eq!(node.server.index_faults().unwrap(), Vec::<String>::new(), "{}", version.display());
         node.server.stop().await.unwrap();
     }
+}
+
+/// The record of the cluster as it lies in the data, and whether any node has a row. Tables 34 and 35 of group 0.
+fn record_and_nodes(dir: &TempDir) -> (Bytes, usize) {
+    let state = Storage::open(&dir.path().join("data"), None).unwrap().state;
+    let row = |table: u8| vec![0, 0, table, 0, 0];
+    let mut nodes = 0;
+    let rows = KeyRange { from: row(35), to: row(36) };
+    state
+        .scan(&rows, &mut |_, _| {
+            nodes += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    (state.get(&row(34)).unwrap().expect("the record of the cluster"), nodes)
+}
+
+/// 0.2.0 refuses a record that begins with another byte than 01, and knows no rows of nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_0_2_0_stays_one_until_its_format_is_raised() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&compat().join("0.2.0/store"), &dir.path().join("data"));
+    let (before, _) = record_and_nodes(&dir);
+    assert_eq!(before[0], 1);
+
+    let node = open(dir).await;
+    assert_eq!(get(&node, "/v1/cluster").await["format"], 1);
+    let nodes = get(&node, "/v1/cluster").await["nodes"].clone();
+    assert_eq!((nodes[0]["id"].clone(), nodes.as_array().unwrap().len()), (json!(1), 1));
+    let (seed, me) = (PeerAddress(node.server.addresses.peer.to_string()), PeerAddress("127.0.0.1:1".to_owned()));
+    let joined = membership::join(&GrpcTransport, &seed, "second", &me, Uuid::from_u128(2), knows()).await;
+    let refused = joined.unwrap_err();
+    assert_eq!(refused.code, Code::ClusterFormat);
+    assert!(refused.message.contains("orbit cluster raise"), "{refused}");
+    let raise = "/v1/cluster/raise";
+    let would = post(&node, raise, &json!({"dry_run": true})).await;
+    assert_eq!(would, json!({"from": 1, "to": 2, "raised": false}));
+    let Node { server, dir } = node;
+    server.stop().await.unwrap();
+    assert_eq!(record_and_nodes(&dir), (before, 0), "0.2.0 can open it again");
+
+    let node = open(dir).await;
+    assert_eq!(post(&node, raise, &json!({})).await, json!({"from": 1, "to": 2, "raised": true}));
+    assert_eq!(post(&node, raise, &json!({})).await, json!({"from": 2, "to": 2, "raised": false}));
+    let said = async { while get(&node, "/v1/cluster").await["nodes"][0]["joined_at_ms"] == 0 {} };
+    tokio::time::timeout(PATIENCE, said).await.expect("the node writes down who it is");
+    let Node { server, dir } = node;
+    server.stop().await.unwrap();
+    let (after, nodes) = record_and_nodes(&dir);
+    assert_eq!((after[0], nodes), (2, 1));
+    let node = open(dir).await;
+    assert_eq!(get(&node, "/v1/cluster").await["format"], 2);
+    node.server.stop().await.unwrap();
 }
 
 async fn finds_what_was_there(node: &Node, version: &Path) {

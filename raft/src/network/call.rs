@@ -86,6 +86,13 @@ impl<E: Environment> Caller<E> {
         }
     }
 
+    /// Where the nodes of the cluster are reached from now on, whatever the groups remember.
+    pub fn reached_at(&self, addresses: BTreeMap<NodeId, PeerAddress>) {
+        if let Some(peers) = self.peers.upgrade() {
+            peers.reached_at(addresses);
+        }
+    }
+
     /// Where a member is reached, as the groups of this node know it.
     fn address(&self, of: NodeId) -> Option<PeerAddress> {
         let groups = self.groups.upgrade()?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,13 +19,12 @@ use openraft::raft::{
 use openraft::{OptionalSend, Snapshot};
 use orbit_proto::peer::{FrameKind, Hello, SnapshotChunk, SnapshotOpening, snapshot_reply};
 use orbit_proto::store;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::link::{Answer, PeerLink};
-use super::{Error, Roster, Transport, wire};
+use super::link::{Acquaintance, Answer, PeerLink};
+use super::{Error, Transport, wire};
 use crate::consensus::{Committed, RaftEntry, RaftLogId, RaftVote, Runtime, Types, entry_bytes, vote_in, vote_out};
 use crate::disk::{ImageBody, StateDisk};
-use crate::peer_clocks::PeerClocks;
 use crate::state_store::SnapshotData;
 use crate::types::{GroupId, NodeId, PeerAddress};
 
@@ -43,15 +42,15 @@ const CHUNKS_AHEAD: usize = 4;
 /// The links of a node to its peers, shared by its groups.
 pub(crate) struct Peers<T> {
     transport: Arc<T>,
-    hello: Hello,
-    roster: Weak<dyn Roster>,
-    clocks: PeerClocks,
-    links: Mutex<BTreeMap<NodeId, (PeerAddress, PeerLink)>>,
+    acquaintance: Acquaintance,
+    links: Mutex<BTreeMap<NodeId, (watch::Sender<PeerAddress>, PeerLink)>>,
+    /// Where the layers above say that peers are reached. It goes before what the groups remember.
+    book: Mutex<BTreeMap<NodeId, PeerAddress>>,
 }
 
 impl<T: Transport> Peers<T> {
-    pub(crate) fn new(transport: T, hello: Hello, roster: Weak<dyn Roster>, clocks: PeerClocks) -> Self {
-        Peers { transport: Arc::new(transport), hello, roster, clocks, links: Mutex::default() }
+    pub(crate) fn new(transport: T, acquaintance: Acquaintance) -> Self {
+        Peers { transport: Arc::new(transport), acquaintance, links: Mutex::default(), book: Mutex::default() }
     }
 
     pub(crate) fn transport(&self) -> &Arc<T> {
@@ -59,23 +58,49 @@ impl<T: Transport> Peers<T> {
     }
 
     fn hello_to(&self, target: NodeId) -> Hello {
-        Hello { target_node_id: target.0, ..self.hello.clone() }
+        Hello { target_node_id: target.0, ..self.acquaintance.hello.clone() }
     }
 
-    /// The link to a peer; a new one if the peer has moved.
+    /// The link to a peer, which goes where the peer is reached now.
     pub(super) fn link<RT: Runtime>(&self, target: NodeId, address: &PeerAddress) -> PeerLink {
+        let address = self.address(target).unwrap_or_else(|| address.clone());
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, link)) = links.get(&target)
-            && known == address
-        {
+        if let Some((known, link)) = links.get(&target) {
+            turn(known, address);
             return link.clone();
         }
-        let (transport, roster) = (Arc::clone(&self.transport), self.roster.clone());
-        let link =
-            PeerLink::start::<RT, T>(transport, address.clone(), self.hello_to(target), roster, self.clocks.clone());
-        links.insert(target, (address.clone(), link.clone()));
+        let (known, address) = watch::channel(address);
+        let acquaintance = Acquaintance { hello: self.hello_to(target), ..self.acquaintance.clone() };
+        let link = PeerLink::start::<RT, T>(Arc::clone(&self.transport), address, acquaintance);
+        links.insert(target, (known, link.clone()));
         link
     }
+
+    /// Where a peer is reached, as the layers above say.
+    pub(super) fn address(&self, of: NodeId) -> Option<PeerAddress> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).get(&of).cloned()
+    }
+
+    /// The layers above say where peers are reached; links to those that have moved are made anew.
+    pub(super) fn reached_at(&self, addresses: BTreeMap<NodeId, PeerAddress>) {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        for (node, (known, _)) in links.iter() {
+            if let Some(address) = addresses.get(node) {
+                turn(known, address.clone());
+            }
+        }
+        drop(links);
+        *self.book.lock().unwrap_or_else(PoisonError::into_inner) = addresses;
+    }
+}
+
+fn turn(known: &watch::Sender<PeerAddress>, to: PeerAddress) {
+    known.send_if_modified(|known| {
+        *known != to && {
+            *known = to;
+            true
+        }
+    });
 }
 
 /// Makes the clients of one group.
@@ -91,7 +116,7 @@ impl<RT: Runtime, T: Transport, D: StateDisk> RaftNetworkFactory<Types<RT>> for 
     async fn new_client(&mut self, target: NodeId, node: &PeerAddress) -> Client<T, D> {
         Client {
             group: self.group,
-            me: NodeId(self.peers.hello.node_id),
+            me: NodeId(self.peers.acquaintance.hello.node_id),
             target,
             address: node.clone(),
             link: self.peers.link::<RT>(target, node),
@@ -374,7 +399,8 @@ impl<T: Transport, D: StateDisk> Client<T, D> {
             drop(chunks);
             Ok(())
         };
-        let (reply, produced) = futures::join!(self.peers.transport.send_snapshot(&self.address, outgoing), produce);
+        let address = self.peers.address(self.target).unwrap_or_else(|| self.address.clone());
+        let (reply, produced) = futures::join!(self.peers.transport.send_snapshot(&address, outgoing), produce);
         produced?;
         match reply?.outcome {
             Some(snapshot_reply::Outcome::Vote(vote)) => Ok(vote_in(vote)),

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use futures::StreamExt;
 use orbit_proto::peer::{ClockReply, Frame, FrameBatch, FrameKind, Hello};
 use prost::Message;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Error, Incoming, Pipe, Roster, Transport, yield_once};
 use crate::clock::Reading;
 use crate::consensus::Runtime;
+use crate::gate::Gated;
 use crate::peer_clocks::{ASK_EVERY, PeerClocks};
 use crate::types::{GroupId, NodeId, PeerAddress};
 
@@ -50,13 +51,11 @@ pub(super) struct PeerLink {
 impl PeerLink {
     pub(super) fn start<RT: Runtime, T: Transport>(
         transport: Arc<T>,
-        address: PeerAddress,
-        hello: Hello,
-        roster: Weak<dyn Roster>,
-        clocks: PeerClocks,
+        address: watch::Receiver<PeerAddress>,
+        acquaintance: Acquaintance,
     ) -> Self {
         let (questions, waiting) = mpsc::channel(QUEUE);
-        let link = Link { transport, address, hello, roster, clocks };
+        let link = Link { transport, address, acquaintance, refused: None };
         drop(RT::spawn(link.run::<RT>(waiting)));
         PeerLink { questions }
     }
@@ -70,22 +69,38 @@ impl PeerLink {
     }
 }
 
+/// What it takes to get to know a peer.
+#[derive(Clone)]
+pub(crate) struct Acquaintance {
+    /// What is said to it.
+    pub(crate) hello: Hello,
+    /// Who it was before. Gone once the node stops.
+    pub(crate) roster: Weak<dyn Roster>,
+    /// Whether it knows enough.
+    pub(crate) gate: Gated,
+    pub(crate) clocks: PeerClocks,
+}
+
 struct Link<T> {
     transport: Arc<T>,
-    address: PeerAddress,
-    hello: Hello,
-    /// Gone once the node stops.
-    roster: Weak<dyn Roster>,
-    clocks: PeerClocks,
+    /// Where the peer is reached; it may move.
+    address: watch::Receiver<PeerAddress>,
+    acquaintance: Acquaintance,
+    /// Why it was not spoken with the last time.
+    refused: Option<String>,
 }
 
 impl<T: Transport> Link<T> {
-    async fn run<RT: Runtime>(self, mut waiting: mpsc::Receiver<Question>) {
+    async fn run<RT: Runtime>(mut self, mut waiting: mpsc::Receiver<Question>) {
         while let Some(first) = waiting.recv().await {
             match self.connect::<RT>().await {
-                Ok(pipe) => Connection::new(pipe, self.peer_clock()).carry::<RT>(first, &mut waiting).await,
+                Ok(pipe) => {
+                    self.refused = None;
+                    let connection = Connection::new(pipe, self.peer_clock());
+                    connection.carry::<RT>(first, &mut waiting, &mut self.address).await;
+                }
                 Err(error) => {
-                    tracing::debug!(address = %self.address, %error, "peer not reached");
+                    self.note(&error);
                     let mut next = Some(first);
                     while let Some(question) = next {
                         // Who no longer waits does not need to know.
@@ -98,13 +113,25 @@ impl<T: Transport> Link<T> {
         }
     }
 
-    async fn connect<RT: Runtime>(&self) -> Result<Pipe, Error> {
-        let unreachable =
-            |reason: &str| Error::Unreachable { address: self.address.clone(), reason: reason.to_owned() };
+    /// Says why a peer is not spoken with: once, as long as it stays the same reason.
+    fn note(&mut self, error: &Error) {
+        let (node, address) = (self.acquaintance.hello.target_node_id, self.address.borrow().clone());
+        match error {
+            Error::Refused(_) | Error::Protocol(_) if self.refused.as_deref() != Some(&*error.to_string()) => {
+                tracing::warn!(node, %address, %error, "a peer is not spoken with");
+                self.refused = Some(error.to_string());
+            }
+            _ => tracing::debug!(node, %address, %error, "peer not reached"),
+        }
+    }
+
+    async fn connect<RT: Runtime>(&mut self) -> Result<Pipe, Error> {
+        let address = self.address.borrow_and_update().clone();
+        let unreachable = |reason: &str| Error::Unreachable { address: address.clone(), reason: reason.to_owned() };
         let greeted = async {
-            let mut pipe = self.transport.connect(&self.address).await?;
-            let frame =
-                Frame { group: 0, seq: 0, kind: FrameKind::Hello.into(), body: self.hello.encode_to_vec().into() };
+            let mut pipe = self.transport.connect(&address).await?;
+            let body = self.acquaintance.hello.encode_to_vec().into();
+            let frame = Frame { group: 0, seq: 0, kind: FrameKind::Hello.into(), body };
             let greeting = FrameBatch { frames: vec![frame] };
             pipe.outgoing.send(greeting).await.map_err(|_| unreachable("it hung up"))?;
             let answer = pipe.incoming.next().await.ok_or_else(|| unreachable("it hung up"))??;
@@ -119,18 +146,23 @@ impl<T: Transport> Link<T> {
     }
 
     fn peer_clock(&self) -> PeerClock {
-        PeerClock { clocks: self.clocks.clone(), peer: NodeId(self.hello.target_node_id), asked: None }
+        let Acquaintance { hello, clocks, .. } = &self.acquaintance;
+        PeerClock { clocks: clocks.clone(), peer: NodeId(hello.target_node_id), asked: None }
     }
 
     fn accept(&self, answer: Bytes) -> Result<(), Error> {
         let theirs = Hello::decode(answer).map_err(|e| Error::Protocol(e.to_string()))?;
-        if theirs.cluster != self.hello.cluster {
+        let Acquaintance { hello, roster, gate, .. } = &self.acquaintance;
+        if theirs.cluster != hello.cluster {
             return Err(Error::Refused("it belongs to another cluster".into()));
         }
-        if theirs.node_id != self.hello.target_node_id {
+        if theirs.node_id != hello.target_node_id {
             return Err(Error::Refused(format!("it is node {}", theirs.node_id)));
         }
-        self.roster.upgrade().ok_or(Error::Interrupted)?.admit(&theirs)
+        if let Some(reason) = gate.refuses_peer(&theirs) {
+            return Err(Error::Refused(reason));
+        }
+        roster.upgrade().ok_or(Error::Interrupted)?.admit(&theirs)
     }
 }
 
@@ -161,7 +193,12 @@ impl Connection {
     }
 
     /// Carries questions and answers until the connection ends. Whoever still waits then, learns that.
-    async fn carry<RT: Runtime>(mut self, first: Question, waiting: &mut mpsc::Receiver<Question>) {
+    async fn carry<RT: Runtime>(
+        mut self,
+        first: Question,
+        waiting: &mut mpsc::Receiver<Question>,
+        address: &mut watch::Receiver<PeerAddress>,
+    ) {
         self.ask_clock();
         self.take(first, waiting);
         let outgoing = self.outgoing.clone();
@@ -187,6 +224,8 @@ impl Connection {
                     }
                     None => return,
                 },
+                // The peer has moved. Fails once the node is gone, and then the questions end.
+                Ok(()) = address.changed() => return self.end(&Error::Interrupted),
                 () = &mut ask_clock => {
                     self.ask_clock();
                     ask_clock = Box::pin(RT::sleep(ASK_EVERY));

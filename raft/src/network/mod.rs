@@ -23,6 +23,7 @@ mod link;
 mod roster;
 mod server;
 mod stream;
+mod told;
 mod wire;
 
 use std::future::Future;
@@ -35,6 +36,7 @@ use tokio::sync::mpsc;
 pub use call::{Answers, CallError, Caller};
 pub(crate) use client::{Clients, Peers};
 pub use grpc::{GrpcNewcomer, GrpcPeerService, GrpcTransport};
+pub(crate) use link::Acquaintance;
 pub(crate) use roster::{Roster, StoredRoster};
 pub use server::PeerServer;
 pub use stream::{StreamTransport, serve_stream};

@@ -13,9 +13,11 @@ use orbit_proto::store;
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use super::told::Told;
 use super::{Answers, Error, Incoming, PROTOCOL, Roster, wire, yield_once};
 use crate::consensus::{vote_in, vote_out};
 use crate::disk::{ImageBody, ImageWriter, StateDisk};
+use crate::gate::Gated;
 use crate::group::Raft;
 use crate::node::Environment;
 use crate::peer_clocks::PeerClocks;
@@ -41,6 +43,9 @@ const GREETING_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct PeerServer<E: Environment> {
     hello: Hello,
     clocks: PeerClocks,
+    gate: Gated,
+    /// Which strangers were named in the log lately.
+    told: Told,
     /// What connections reach through this. A server may outlive its node, held by connections that have not noticed
     /// yet, so the node takes it away when it stops.
     open: RwLock<Option<Open<E>>>,
@@ -74,9 +79,15 @@ fn replied(frame: &Frame, body: Bytes) -> Frame {
 }
 
 impl<E: Environment> PeerServer<E> {
-    pub(crate) fn new(hello: Hello, state: E::StateDisk, roster: Arc<dyn Roster>, clocks: PeerClocks) -> Self {
+    pub(crate) fn new(
+        hello: Hello,
+        state: E::StateDisk,
+        roster: Arc<dyn Roster>,
+        gate: Gated,
+        clocks: PeerClocks,
+    ) -> Self {
         let open = RwLock::new(Some(Open { groups: BTreeMap::new(), answers: None, state, roster }));
-        PeerServer { hello, clocks, open, closing: watch::Sender::new(false) }
+        PeerServer { hello, clocks, gate, told: Told::default(), open, closing: watch::Sender::new(false) }
     }
 
     pub(crate) fn add(&self, group: GroupId, port: Port<E>) {
@@ -130,10 +141,19 @@ impl<E: Environment> PeerServer<E> {
             "this node belongs to another cluster".to_owned()
         } else if theirs.target_node_id != self.hello.node_id {
             format!("this is node {}, not {}", self.hello.node_id, theirs.target_node_id)
+        } else if let Some(reason) = self.gate.refuses_peer(theirs) {
+            reason
         } else {
             return self.with_open(|open| open.roster.admit(theirs));
         };
         Err(Error::Refused(reason))
+    }
+
+    /// Names a stranger in the log, who may come again as often as it likes.
+    fn say(&self, error: &Error) {
+        if self.told.is_news(&error.to_string(), self.clocks.read().monotonic) {
+            tracing::warn!(%error, "a connection from another node is refused; said once a minute at most");
+        }
     }
 
     /// Serves one connection until it ends.
@@ -150,7 +170,7 @@ impl<E: Environment> PeerServer<E> {
         };
         let peer = wire::read::<Hello>(hello.body.clone()).map_or(NodeId(0), |theirs| NodeId(theirs.node_id));
         if let Err(error) = admitted {
-            tracing::warn!(%error, "peer refused");
+            self.say(&error);
             let _ = replies.send(refused(&hello, error)).await;
             return;
         }

@@ -193,8 +193,11 @@ pub(super) fn cluster(answer: ClusterState) -> clients::Cluster {
         joined_at_ms: node.joined_at_ms,
         leaving: node.leaving,
         condition: node.condition.map(condition),
+        version: node.version,
+        format: node.format,
     };
-    clients::Cluster { cluster: answer.cluster.to_string(), nodes: answer.nodes.into_iter().map(node).collect() }
+    let nodes = answer.nodes.into_iter().map(node).collect();
+    clients::Cluster { cluster: answer.cluster.to_string(), nodes, format: answer.format }
 }
 
 pub(super) fn check(answer: api::CheckReport) -> clients::CheckReport {

@@ -1,6 +1,7 @@
 //! The calls of clients.
 
 use orbit_actors::api::StartExecution;
+use orbit_actors::engine::raise::Raised;
 use orbit_actors::error::{Code, Error};
 use orbit_proto::api::orbit_service_server::OrbitService;
 use orbit_proto::api::{
@@ -8,10 +9,10 @@ use orbit_proto::api::{
     DeleteExecutionResponse, DrainNodeRequest, DrainNodeResponse, ExecutionState, GetBatchRequest, GetClusterRequest,
     GetExecutionRequest, GetHistoryRequest, GetHistoryResponse, GetWorkflowRequest, GetWorkflowResponse,
     LeaveClusterRequest, ListExecutionsRequest, ListExecutionsResponse, ListWorkflowsRequest, ListWorkflowsResponse,
-    PauseExecutionRequest, QueryExecutionRequest, QueryExecutionResponse, RedriveExecutionRequest,
-    RegisterWorkflowsRequest, RegisterWorkflowsResponse, ResumeExecutionRequest, SignalExecutionRequest,
-    SignalExecutionResponse, StartBatchRequest, StartBatchResponse, StartExecutionRequest, StartExecutionResponse,
-    StopBatchRequest, WaitExecutionRequest,
+    PauseExecutionRequest, QueryExecutionRequest, QueryExecutionResponse, RaiseClusterRequest, RaiseClusterResponse,
+    RedriveExecutionRequest, RegisterWorkflowsRequest, RegisterWorkflowsResponse, ResumeExecutionRequest,
+    SignalExecutionRequest, SignalExecutionResponse, StartBatchRequest, StartBatchResponse, StartExecutionRequest,
+    StartExecutionResponse, StopBatchRequest, WaitExecutionRequest,
 };
 use orbit_raft::Environment;
 use tonic::{Request, Response, Status};
@@ -21,6 +22,7 @@ use super::convert;
 use super::error::status;
 use super::worker::CALLER;
 use crate::gateway::Service;
+use crate::gateway::service::intent;
 
 /// Answers clients.
 pub(super) struct Clients<E: Environment>(pub(super) Service<E>);
@@ -194,6 +196,11 @@ impl<E: Environment> OrbitService for Clients<E> {
         let LeaveClusterRequest { node_id, lost } = request.into_inner();
         self.0.leave(CALLER, node_id, lost).await.map_err(|error| status(&error))?;
         answer(self.0.cluster(CALLER).await.map(convert::cluster))
+    }
+
+    async fn raise_cluster(&self, request: Request<RaiseClusterRequest>) -> Answer<RaiseClusterResponse> {
+        let asked = self.0.raise(CALLER, intent(request.into_inner().dry_run)).await;
+        answer(asked.map(|Raised { from, to, raised }| RaiseClusterResponse { from, to, raised }))
     }
 
     async fn drain_node(&self, _: Request<DrainNodeRequest>) -> Answer<DrainNodeResponse> {

@@ -45,7 +45,7 @@ pub(super) async fn run<E: Environment>(service: &Service<E>, operation: Operati
         | Operation::Redrive
         | Operation::Delete => command::run(service, operation, call).await,
         Operation::StartBatch | Operation::Batch | Operation::StopBatch => batch::run(service, operation, call).await,
-        Operation::Cluster | Operation::Init | Operation::Leave | Operation::Drain => {
+        Operation::Cluster | Operation::Init | Operation::Leave | Operation::Raise | Operation::Drain => {
             cluster::run(service, operation, call).await
         }
         Operation::Check => admin::check(service, call).await,
