@@ -18,7 +18,7 @@ use orbit_raft::state_store::key::slot_of;
 use prost::Message as _;
 use support::nodes::Cluster;
 use support::{
-    Node, close, complete, deploy, eventually, json, open_with_state, poll, register, settings, start, within,
+    Node, begin, close, complete, deploy, eventually, json, open_with_state, poll, register, settings, start, within,
 };
 
 const DOCUMENTS: &str = r#"
@@ -117,15 +117,15 @@ async fn work(node: Node, name: String, stop: Arc<AtomicBool>, done: Arc<AtomicU
 }
 
 /// Starts all kinds of executions, a family when the last one is over, until it is told to stop.
-async fn begin(node: Node, name: &'static str, stop: Arc<AtomicBool>, begun: Arc<AtomicU64>) {
+async fn keep_beginning(node: Node, name: &'static str, stop: Arc<AtomicBool>, begun: Arc<AtomicU64>) {
     for n in 0.. {
         if stop.load(Ordering::Relaxed) {
             return;
         }
         let id = format!("{name}{n}");
-        node.start(start("friend", &format!("{id}.friend"), "{}")).await.unwrap();
-        node.start(start("family", &id, "{}")).await.unwrap();
-        node.start(start("undone", &format!("{id}.undone"), "{}")).await.unwrap();
+        assert!(begin(&node, start("friend", &format!("{id}.friend"), "{}")).await);
+        assert!(begin(&node, start("family", &id, "{}")).await);
+        assert!(begin(&node, start("undone", &format!("{id}.undone"), "{}")).await);
         if n % 5 == 4 {
             let filter = ListExecutions { workflow: Some("friend".to_owned()), ..ListExecutions::default() };
             let action = [BatchAction::Pause, BatchAction::Resume][(n / 5) % 2].clone();
@@ -149,7 +149,7 @@ async fn nothing_is_found_while_everything_moves() {
         let node = cluster.node(number).clone();
         tasks.push(tokio::spawn(work(node.clone(), format!("w{number}"), Arc::clone(&stop), Arc::clone(&done))));
         let name = ["a", "b", "c"][number as usize - 1];
-        begin_tasks.push(tokio::spawn(begin(node, name, Arc::clone(&enough), Arc::clone(&begun))));
+        begin_tasks.push(tokio::spawn(keep_beginning(node, name, Arc::clone(&enough), Arc::clone(&begun))));
     }
     let moving = async || (done.load(Ordering::Relaxed) > 20).then_some(());
     eventually("some work", moving).await;
@@ -185,8 +185,8 @@ async fn still(path: &std::path::Path) -> (Node, RocksDisk) {
     let (node, state) = open_with_state(path, settings(2)).await;
     deploy(&node, DOCUMENTS).await;
     for n in 0..4 {
-        node.start(start("family", &format!("f{n}"), "{}")).await.unwrap();
-        node.start(start("friend", &format!("friend{n}"), "{}")).await.unwrap();
+        assert!(begin(&node, start("family", &format!("f{n}"), "{}")).await);
+        assert!(begin(&node, start("friend", &format!("friend{n}"), "{}")).await);
     }
     let session = register(&node, "w", &["work"]).await;
     let first = poll(&node, &session).await;
@@ -349,7 +349,7 @@ async fn a_replica_that_was_changed_is_found_by_its_hash() {
     let mut cluster = Cluster::start(3, settings(2)).await;
     deploy(cluster.node(1), DOCUMENTS).await;
     for n in 0..4 {
-        cluster.node(1).start(start("friend", &format!("friend{n}"), "{}")).await.unwrap();
+        assert!(begin(cluster.node(1), start("friend", &format!("friend{n}"), "{}")).await);
     }
     assert_clean(cluster.node(1)).await;
     let address = cluster.address(3);

@@ -10,7 +10,7 @@ use orbit_actors::disk::DiskLevel;
 use orbit_actors::error::{Code, Error};
 use serde_json::json as details;
 use support::nodes::{Cluster, leads};
-use support::{Node, complete, deploy, eventually, json, poll, register, settings, start, within};
+use support::{Node, begin, complete, deploy, eventually, json, poll, register, settings, start, within};
 
 const WORK: &str = r#"
 name: work
@@ -66,10 +66,10 @@ async fn a_node_whose_disk_is_full_leads_nothing_and_the_others_take_starts() {
     cluster.disk(1, 91);
     // Nobody is turned away, also not while the leaderships move.
     for id in ids(60) {
-        assert!(within(10, "a start", cluster.node(1).start(start("work", &id, "{}"))).await.unwrap().created);
+        assert!(begin(cluster.node(1), start("work", &id, "{}")).await);
     }
     led(&cluster, [0, 3, 3]).await;
-    assert!(cluster.node(1).start(start("work", "one", "{}")).await.unwrap().created);
+    assert!(begin(cluster.node(1), start("work", "one", "{}")).await);
     let told = async || {
         let nodes = cluster.node(3).nodes().await.unwrap();
         let condition = nodes[0].condition.clone()?;
@@ -85,7 +85,7 @@ async fn a_node_whose_disk_is_full_leads_nothing_and_the_others_take_starts() {
     led(&cluster, [0, 3, 3]).await;
 
     cluster.disk(1, 89);
-    assert!(within(10, "a start", cluster.node(1).start(start("work", "two", "{}"))).await.unwrap().created);
+    assert!(begin(cluster.node(1), start("work", "two", "{}")).await);
     assert_eq!(leads(cluster.node(1)), 0, "a little room is not enough");
     cluster.disk(1, 50);
     led(&cluster, [2, 2, 2]).await;
@@ -97,7 +97,7 @@ async fn where_all_disks_are_full_starts_are_refused_and_all_else_goes_on() {
     let cluster = Cluster::start(1, settings(2)).await;
     deploy(cluster.node(1), WORK).await;
     let session = register(cluster.node(1), "w", &["work"]).await;
-    cluster.node(1).start(start("work", "before", "{}")).await.unwrap();
+    assert!(begin(cluster.node(1), start("work", "before", "{}")).await);
     cluster.disk(1, 92);
     let node = cluster.node(1);
     let full = async || (node.condition().disk == DiskLevel::Full).then_some(());
@@ -137,17 +137,17 @@ async fn shards_whose_disks_are_nearly_used_up_take_deletions_only_and_lose_noth
     }
     let session = register(cluster.node(1), "w", &["work"]).await;
     for id in ["a", "b", "c"] {
-        cluster.node(1).start(start("work", id, "{}")).await.unwrap();
+        assert!(begin(cluster.node(1), start("work", id, "{}")).await);
     }
     let held = [poll(cluster.node(1), &session).await, poll(cluster.node(1), &session).await];
     for id in ids(9) {
-        cluster.node(1).start(start("quick", &id, "{}")).await.unwrap();
+        assert!(begin(cluster.node(1), start("quick", &id, "{}")).await);
         cluster.node(1).wait(&id, Duration::from_secs(30)).await.unwrap();
     }
     cluster.disk(1, 96);
     cluster.disk(2, 96);
     // Its time comes while nothing is written.
-    cluster.node(3).start(start("nap", "sleeper", r#"{"for": "4s"}"#)).await.unwrap();
+    assert!(begin(cluster.node(3), start("nap", "sleeper", r#"{"for": "4s"}"#)).await);
     let read_only = async || {
         let all = (1..=3).all(|number| cluster.node(number).shards().iter().all(|shard| shard.read_only));
         all.then_some(())
@@ -214,7 +214,7 @@ async fn a_node_whose_clock_is_off_leads_nothing_until_it_is_right() {
         // Time goes on as ever.
         for id in ids(6).iter().map(|id| format!("{id}{hour}")) {
             let begun = tokio::time::Instant::now();
-            cluster.node(2).start(start("nap", &id, r#"{"for": "1s"}"#)).await.unwrap();
+            assert!(begin(cluster.node(2), start("nap", &id, r#"{"for": "1s"}"#)).await);
             let over = within(10, "a nap", cluster.node(2).wait(&id, Duration::from_secs(60))).await.unwrap();
             assert_eq!(over.summary.status, "COMPLETED");
             assert!(begun.elapsed() >= Duration::from_millis(900), "it slept for {:?}", begun.elapsed());

@@ -10,7 +10,7 @@ use orbit_actors::format::{NEWEST, knows};
 use orbit_raft::network::GrpcTransport;
 use orbit_raft::{Knows, PeerAddress};
 use support::nodes::Cluster;
-use support::{deploy, eventually, settings, start, within};
+use support::{begin, deploy, eventually, settings, start, within};
 use uuid::Uuid;
 
 const DOCUMENT: &str = r#"
@@ -57,7 +57,7 @@ async fn the_format_is_raised_once_every_node_knows_it_and_until_then_one_goes_b
     // One node after the other gets the next version; it tells so, and writes nothing of its own yet.
     restart(&mut cluster, 1, next()).await;
     all_know(&cluster, [NEWEST + 1, NEWEST, NEWEST]).await;
-    assert!(cluster.node(1).start(start("waits", "mixed", "{}")).await.unwrap().created);
+    assert!(begin(cluster.node(1), start("waits", "mixed", "{}")).await);
     let why = refused(&cluster, 1).await;
     assert!(why.contains("node 2 \"n2\"") && why.contains("version 9.1.0"), "{why}");
     restart(&mut cluster, 1, knows()).await;
@@ -120,7 +120,7 @@ async fn a_node_that_has_moved_is_found_again() {
         assert_ne!(now, before);
         cluster.settled(3).await;
         let id = format!("after-{number}");
-        assert!(cluster.node(number).start(start("waits", &id, "{}")).await.unwrap().created);
+        assert!(begin(cluster.node(number), start("waits", &id, "{}")).await);
         eventually("the new address, known to all", async || {
             for at in 1..=3 {
                 let nodes = cluster.node(at).nodes().await.ok()?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use orbit_actors::api::{Complete, ListExecutions, Redrive, SendSignal};
 use orbit_actors::error::Code;
 use support::nodes::{Cluster, leads};
-use support::{complete, deploy, json, poll, register, settings, start, within};
+use support::{begin, complete, deploy, json, poll, register, settings, start, within};
 
 const CHAIN: &str = r#"
 name: chain
@@ -47,7 +47,7 @@ async fn any_node_answers_anything() {
     for (n, id) in ids(24).iter().enumerate() {
         let at = |offset: usize| cluster.node(1 + ((n + offset) % 3) as u64);
         // A start at one node is seen at the next one, at once; so is a deploy that was a moment ago.
-        assert!(within(10, "a start", at(0).start(start("waits", id, "{}"))).await.unwrap().created);
+        assert!(begin(at(0), start("waits", id, "{}")).await);
         assert_eq!(at(1).show(id, None).await.unwrap().summary.status, "RUNNING");
         assert!(!at(2).start(start("waits", id, "{}")).await.unwrap().created);
         assert_eq!(at(2).pause(id).await.unwrap().summary.status, "PAUSED");
@@ -98,7 +98,7 @@ async fn a_worker_at_one_node_works_for_all() {
     deploy(cluster.node(3), CHAIN).await;
     let session = register(cluster.node(1), "w", &["work"]).await;
     for id in ids(30) {
-        cluster.node(2).start(start("chain", &id, r#"{"n": 1}"#)).await.unwrap();
+        assert!(begin(cluster.node(2), start("chain", &id, r#"{"n": 1}"#)).await);
     }
     let node = cluster.node(1);
     for _ in 0..60 {
@@ -122,7 +122,7 @@ async fn what_follows_from_a_result_comes_with_its_answer() {
     let node = cluster.node(1);
     let session = register(node, "w", &["work"]).await;
     for id in ids(12) {
-        node.start(start("chain", &id, "{}")).await.unwrap();
+        assert!(begin(node, start("chain", &id, "{}")).await);
         let first = poll(node, &session).await;
         let result = Complete {
             token: first.token,
@@ -145,7 +145,7 @@ async fn everything_goes_on_when_a_node_is_gone() {
     deploy(cluster.node(1), CHAIN).await;
     let session = register(cluster.node(1), "w", &["work"]).await;
     for id in ids(18) {
-        cluster.node(2).start(start("chain", &id, "{}")).await.unwrap();
+        assert!(begin(cluster.node(2), start("chain", &id, "{}")).await);
     }
     // Some of its tasks are held by the worker.
     let node = cluster.node(1).clone();
@@ -182,7 +182,7 @@ async fn a_node_that_is_lost_is_replaced() {
     let mut cluster = Cluster::start(3, settings(4)).await;
     deploy(cluster.node(1), WAITS).await;
     for id in ids(8) {
-        cluster.node(1).start(start("waits", &id, "{}")).await.unwrap();
+        assert!(begin(cluster.node(1), start("waits", &id, "{}")).await);
     }
     let own = cluster.node(2).leave(2, false).await.unwrap_err();
     assert_eq!(own.code, Code::InvalidRequest, "{own}");

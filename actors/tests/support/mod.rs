@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use orbit_actors::api::{Complete, Register, Registered, StartExecution, Task, TaskVersion};
 use orbit_actors::engine::{Engine, Settings};
+use orbit_actors::error::{Code, Error};
 use orbit_raft::clock::{Clock, Reading, SystemClock};
 use orbit_raft::disk::{FatalHook, RocksDisk};
 use orbit_raft::network::GrpcTransport;
@@ -126,6 +127,22 @@ pub fn start(workflow: &str, id: &str, input: &str) -> StartExecution {
         input: json(input),
         ..StartExecution::default()
     }
+}
+
+/// Starts an execution as clients do who repeat what may have been done: under the same id it happens once. Whether it
+/// was not there before.
+pub async fn begin(node: &Node, request: StartExecution) -> bool {
+    let started = async {
+        let mut unknown = false;
+        loop {
+            match node.start(request.clone()).await {
+                Ok(started) => return started.created || unknown,
+                Err(Error { code: Code::OutcomeUnknown, .. }) => unknown = true,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    within(20, "a start", started).await
 }
 
 pub fn worker(id: &str, tasks: &[&str]) -> Register {
