@@ -101,7 +101,7 @@ impl Conditions {
     pub(crate) fn disk(&self, space: DiskSpace, now: Instant) -> (DiskLevel, DiskLevel) {
         self.with(|State { own, .. }| {
             let before = own.now.disk;
-            let level = own.gauge.measured(space.used_ratio());
+            let level = own.gauge.measured(space);
             (own.now.disk, own.now.disk_used_ratio) = (level, space.used_ratio());
             own.now.disk_available_bytes = space.available_bytes;
             own.full_since = (level >= DiskLevel::Full).then(|| own.full_since.unwrap_or(now));

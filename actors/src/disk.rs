@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// A level is left this far below where it begins.
 const HYSTERESIS_PERCENT: f64 = 3.0;
+/// A disk with so much left is not short of room, however large it is: a twentieth of a large one is a lot.
+const PLENTY_BYTES: u64 = 4 << 30;
 
 /// What a disk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +58,9 @@ impl Default for DiskProbe {
 pub struct DiskLimits {
     /// From here on it is said.
     pub warn_percent: u8,
-    /// Over this a node takes no starts and leads nothing.
+    /// Over this, and with less than 4 GiB left, a node takes no starts and leads nothing.
     pub full_percent: u8,
-    /// A shard of whose nodes a quorum is over this is read-only.
+    /// A shard of whose nodes a quorum is over this, with less than 4 GiB left, is read-only.
     pub read_only_percent: u8,
 }
 
@@ -116,11 +118,12 @@ impl Gauge {
         Self { limits, level: DiskLevel::Ok }
     }
 
-    /// The level now that so much is used, 0 to 1.
-    pub(crate) fn measured(&mut self, used_ratio: f64) -> DiskLevel {
-        let percent = used_ratio * 100.0;
+    /// The level now.
+    pub(crate) fn measured(&mut self, space: DiskSpace) -> DiskLevel {
+        let percent = space.used_ratio() * 100.0;
+        let most = if space.available_bytes < PLENTY_BYTES { DiskLevel::Critical } else { DiskLevel::Warning };
         let stays = self.level.min(self.begun_at(percent + HYSTERESIS_PERCENT));
-        self.level = stays.max(self.begun_at(percent));
+        self.level = stays.max(self.begun_at(percent)).min(most);
         self.level
     }
 
@@ -159,8 +162,19 @@ mod tests {
             (10.0, Ok),
             (78.0, Ok),
         ] {
-            assert_eq!(gauge.measured(percent / 100.0), level, "{percent} %");
+            let used_bytes = (percent * 10.0) as u64;
+            let space = DiskSpace { used_bytes, available_bytes: 1_000 - used_bytes };
+            assert_eq!(gauge.measured(space), level, "{percent} %");
         }
+    }
+
+    #[test]
+    fn a_large_disk_is_not_full_while_there_is_plenty() {
+        let mut gauge = Gauge::new(DiskLimits::default());
+        let space = |available_bytes| DiskSpace { used_bytes: 1 << 40, available_bytes };
+        assert_eq!(gauge.measured(space(PLENTY_BYTES)), DiskLevel::Warning);
+        assert_eq!(gauge.measured(space(PLENTY_BYTES - 1)), DiskLevel::Critical);
+        assert_eq!(gauge.measured(space(PLENTY_BYTES)), DiskLevel::Warning);
     }
 
     #[test]

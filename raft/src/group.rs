@@ -207,7 +207,7 @@ impl<E: Environment> Group<E> {
         self.0.raft.change_membership(change, false).await.map(drop).map_err(membership_error)
     }
 
-    /// Asks another voter to lead, and waits for a moment until it does. Whether it does shows in [`Group::leadership`].
+    /// Asks another voter to lead, and waits for a moment until it does; [`Group::leadership`] shows whether it does.
     /// What is proposed meanwhile waits for it, so that its outcome is known: it goes on here, or was not done.
     pub async fn transfer_leadership(&self, to: NodeId) -> Result<(), MembershipError> {
         let held_up = self.0.proposals.hold_up::<E::Runtime>(self.0.transfer_time).await;

@@ -30,7 +30,7 @@ result: {by: "${steps.c.output.by}"}
 
 fn plan(job: &Job) -> Plan {
     let failure = (job.task_name == "do.polled" && job.attempt == 1).then(|| ("BUSY".to_owned(), true));
-    Plan { work: Duration::from_millis(30), failure, heartbeats: job.step_id == "c" }
+    Plan { work: Duration::from_millis(30), failure, heartbeats: job.step_id == "c", until: None }
 }
 
 /// Lines of the record, each as it must be.

@@ -2,11 +2,11 @@
 //! there first, and nothing that they hold is handed out once more.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use orbit_harness::{Plan, Worker};
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::scene::{Scene, launch, until, world};
@@ -14,8 +14,6 @@ use crate::support::{caller, client};
 
 /// Held when the power fails, by two workers.
 const TASKS: usize = 40;
-/// A task takes longer than nodes need to come back.
-const WORK: Duration = Duration::from_secs(10);
 
 const DOCUMENT: &str = "
 name: hold
@@ -32,8 +30,10 @@ fn what_workers_hold_when_the_power_fails_is_not_run_twice() {
         scene.load.deploy(DOCUMENT).await;
         let shared = Arc::clone(&scene.load.shared);
         let mut workers = JoinSet::new();
+        let back = watch::Sender::new(false);
         for number in 0..2 {
-            let plan = |_: &_| Plan { work: WORK, ..Plan::default() };
+            let until = back.subscribe();
+            let plan = move |_: &_| Plan { until: Some(until.clone()), ..Plan::default() };
             let worker = Worker::new(&format!("holder-{number}"), &[("do.hold", "1.0.0")]).slots(TASKS / 2).plan(plan);
             workers.spawn(worker.stream(Arc::clone(&shared.notebook), shared.at.subscribe()));
         }
@@ -46,8 +46,8 @@ fn what_workers_hold_when_the_power_fails_is_not_run_twice() {
 
         let killed = join_all(scene.nodes.iter().map(|node| node.kill())).await;
         assert!(killed.iter().all(|status| status.as_ref().unwrap().code().is_none()), "{killed:?}");
-        assert!(shared.ledger().tasks.values().all(|task| task.answered.is_none()), "one was done before");
         world.start_all(&launch()).await.unwrap_or_else(|error| panic!("{error}"));
+        back.send_replace(true);
 
         for id in &ids {
             caller::follow(&shared, &mut client, id).await;

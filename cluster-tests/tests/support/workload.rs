@@ -119,6 +119,7 @@ pub fn plan(job: &Job) -> Plan {
         work,
         failure: failure.map(|(code, retryable): (&str, bool)| (code.to_owned(), retryable)),
         heartbeats: long,
+        until: None,
     }
 }
 

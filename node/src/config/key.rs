@@ -205,14 +205,14 @@ pub const KEYS: &[Key] = &[
         name: "limits.disk_full_percent",
         kind: Kind::Number,
         default: "90",
-        help: "Over this the node begins no executions and gives its leaderships away, in percent of the disk",
+        help: "Over this, with less than 4 GiB left, the node begins no executions and leads nothing, in percent",
         set: |config, text| number(text, 1, 100).map(|percent| config.disk_limits.full_percent = percent as u8),
     },
     Key {
         name: "limits.disk_read_only_percent",
         kind: Kind::Number,
         default: "95",
-        help: "A shard of whose nodes a quorum is over this takes deletions only, in percent of the disk",
+        help: "A shard of whose nodes a quorum is over this, with 4 GiB left or less, takes deletions only, in percent",
         set: |config, text| number(text, 1, 100).map(|percent| config.disk_limits.read_only_percent = percent as u8),
     },
     Key {

@@ -85,7 +85,7 @@ impl Hands {
 
     /// A task has arrived: notes it and sets to work.
     pub(super) fn begin(&mut self, job: Job) {
-        let Plan { work, failure, heartbeats } = (self.worker.plan)(&job);
+        let Plan { work, until, failure, heartbeats } = (self.worker.plan)(&job);
         self.count += 1;
         let report = match failure {
             None => Report::Success(json!({"by": format!("{}-{}", self.worker.id(), self.count)})),
@@ -109,6 +109,10 @@ impl Hands {
         let done = self.done.clone();
         tokio::spawn(async move {
             sleep(work).await;
+            if let Some(mut until) = until {
+                // Whoever would say so is gone with the test.
+                let _ = until.wait_for(|may| *may).await;
+            }
             // The worker may have been stopped meanwhile.
             let _ = done.send((token, report));
         });

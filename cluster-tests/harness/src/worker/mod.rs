@@ -73,10 +73,12 @@ impl TryFrom<Task> for Job {
 }
 
 /// How a task goes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// How long it takes.
     pub work: Duration,
+    /// It also takes until this is true, if it is there.
+    pub until: Option<watch::Receiver<bool>>,
     /// How it fails, if it does: the code, and whether another try may help.
     pub failure: Option<(String, bool)>,
     /// Whether there are signs of life meanwhile.
