@@ -6,8 +6,8 @@ SHELL := bash
 help: ## list the verbs
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 8
 
-demo: ## build orbit and show four stories: orders that succeed, one undone, a killed worker, a killed node
-	@scripts/demo
+demo: ## build orbit and show four stories: orders that succeed, one undone, a killed worker, a killed node; NODES=3
+	@NODES=$(or $(NODES),1) scripts/demo
 
 test: ## everything that CI demands: checks, tests in all languages, short forms of the slow suites
 	@ci/run-parts deps format clippy deny test doctest planted kill harness cluster model python examples demo

@@ -1,6 +1,9 @@
 """Four stories of orders, for people to read; `scripts/demo` builds orbit and calls this.
 
-    demo_stories.py --orbit BINARY --record DIR --seed N
+    demo_stories.py --orbit BINARY --record DIR --seed N [--nodes 3]
+
+With one node it is killed and started again on its data. With three, the one that leads the order is killed, and stays
+away until the others have completed the order.
 
 What is shown is taken from histories (`orbit history`) and from the ledger of the outside world. All of it stays in the
 record, where `scripts/check-demo` looks for the stories without believing a word that was printed here.
@@ -12,6 +15,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -101,11 +105,13 @@ def wait_for(what: str, look: Callable[[], Any]) -> Any:
 
 
 class Stage:
-    """The node, the worker, and the record of what they did."""
+    """The nodes, the worker, and the record of what they did."""
 
-    def __init__(self, orbit: Path, record: Path, data: Path) -> None:
-        self.orbit, self.record, self.data = orbit, record, data
+    def __init__(self, orbit: Path, record: Path, data: Path, nodes: int, pace_s: float) -> None:
+        self.orbit, self.record, self.data, self._pace_s = orbit, record, data, pace_s
+        self.nodes = ["node"] if nodes == 1 else [f"orbit-{number}" for number in range(1, nodes + 1)]
         self.ledger = record / "ledger.jsonl"
+        self._peers = {name: f"127.0.0.1:{port}" for name, port in zip(self.nodes, free_ports(nodes), strict=True)}
         self._stall_file = record / "stall"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         (record / "histories").mkdir(parents=True)  # of a folder with something else in it nothing is replaced
@@ -113,22 +119,48 @@ class Stage:
 
     # ---- processes
 
-    def start_node(self) -> None:
-        """On free ports; everything else finds them in addresses.json."""
-        free = [f"--{part}-listen=127.0.0.1:0" for part in ("http", "grpc", "peer", "health")]
-        node = self._start("node", [self.orbit, "dev", "--data-dir", self.data, *free])
+    def start_nodes(self) -> None:
+        """All of them, as one cluster, each leading its share."""
+        if len(self.nodes) == 1:
+            return self.start_node("node")
+        for name in self.nodes:
+            self._start_member(name)
+        wait_for("the first node", lambda: self._address_of(self.nodes[0]))
+        self.run("init")
 
-        def healthy() -> bool | None:
-            if node.poll() is not None:
-                raise Failed(f"the node ended with {node.returncode}")
-            return self.ask("/v1/health") and True
+        def settled() -> bool | None:
+            members = (self.ask("/v1/cluster") or {"nodes": []})["nodes"]
+            return (len(members) == len(self.nodes) and all(member["leads"] for member in members)) or None
 
-        wait_for("the node", healthy)
+        wait_for("a cluster in which every node leads", settled)
+
+    def start_node(self, name: str) -> None:
+        """Until it takes requests."""
+        if len(self.nodes) > 1:
+            self._start_member(name)
+        else:
+            self._start(name, [self.orbit, "dev", "--data-dir", self._home(name), *self._listens(name)])
+        wait_for(name, lambda: self.ask("/v1/health", name) and True)
+
+    def _start_member(self, name: str) -> None:
+        seeds = f"--cluster-seeds={','.join(self._peers.values())}"
+        options = ["--node-name", name, "--data-dir", self._home(name), seeds, *self._listens(name)]
+        self._start(name, [self.orbit, "server", *options])
+
+    def _listens(self, name: str) -> list[str]:
+        """On free ports; everything else finds them in addresses.json. Where other nodes find it stays the same."""
+        free = [f"--{part}-listen=127.0.0.1:0" for part in ("http", "grpc", "health")]
+        return [*free, f"--peer-listen={self._peers[name]}"]
+
+    def _home(self, name: str) -> Path:
+        return self.data if len(self.nodes) == 1 else self.data / name
 
     def start_worker(self) -> None:
         """The same worker whenever it starts: same name, same file for its session, same ledger."""
-        options = ["--addresses-file", self.data / "addresses.json", "--ledger", self.ledger, "--id", "shop-1"]
-        options += ["--session-file", self.record / "session", "--pace", str(PACE_S), "--stall-file", self._stall_file]
+        files = [self._home(name) / "addresses.json" for name in self.nodes]
+        options = ["--addresses-file", *files, "--ledger", self.ledger, "--id", "shop-1"]
+        options += ["--session-file", self.record / "session", "--stall-file", self._stall_file]
+        options += ["--pace", str(self._pace_s)]
         self._start("worker", [sys.executable, EXAMPLE / "worker.py", *options])
 
     def _start(self, who: str, command: list[Any]) -> "subprocess.Popen[bytes]":
@@ -140,15 +172,18 @@ class Stage:
 
     def kill(self, who: str) -> int:
         """kill -9."""
-        return self._end(who, signal.SIGKILL)
+        self._processes[who].kill()
+        return self._ended(who, signal.SIGKILL)
 
-    def stop(self, who: str) -> int:
-        """SIGTERM: it finishes what it is at."""
-        return self._end(who, signal.SIGTERM)
+    def stop(self, *all_of: str) -> None:
+        """SIGTERM: they finish what they are at."""
+        for who in all_of:
+            self._processes[who].terminate()
+        for who in all_of:
+            self._ended(who, signal.SIGTERM)
 
-    def _end(self, who: str, number: signal.Signals) -> int:
+    def _ended(self, who: str, number: signal.Signals) -> int:
         process = self._processes.pop(who)
-        process.send_signal(number)
         try:
             process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -186,12 +221,27 @@ class Stage:
 
     # ---- questions
 
-    def ask(self, path: str) -> Any:
-        """A GET; None when there is no node, or no address of it yet."""
+    def ask(self, path: str, name: str | None = None) -> Any:
+        """A GET, at any node or at that one; None when there is none, or no address of it yet."""
+        for one in [name] if name else self._alive():
+            try:
+                with urllib.request.urlopen(f"http://{self._address_of(one)}{path}", timeout=PATIENCE_S) as answer:
+                    return json.load(answer)
+            except (OSError, ValueError):
+                pass
+        return None
+
+    def _alive(self) -> list[str]:
+        """Nodes that have not been killed; one that ended by itself ends the demo."""
+        alive = [name for name in self.nodes if name in self._processes]
+        for name in alive:
+            if (ended := self._processes[name].poll()) is not None:
+                raise Failed(f"{name} ended with {ended}")
+        return alive
+
+    def _address_of(self, name: str) -> str | None:
         try:
-            address = json.loads((self.data / "addresses.json").read_text())["http"]
-            with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE_S) as answer:
-                return json.load(answer)
+            return json.loads((self._home(name) / "addresses.json").read_text())["http"]
         except (OSError, ValueError):
             return None
 
@@ -200,7 +250,7 @@ class Stage:
         words = [str(part) for part in arguments]
         if show:
             say(f"$ orbit {' '.join(word.replace(f'{ROOT}/', '') for word in words)}")
-        address = json.loads((self.data / "addresses.json").read_text())["http"]
+        address = next(filter(None, map(self._address_of, self._alive())), None)
         done = subprocess.run(
             [str(self.orbit), *words],
             env={**os.environ, "ORBIT_ADDRESS": f"http://{address}"},
@@ -234,12 +284,36 @@ class Stage:
         history = wait_for(f"the history of {order.id}", lambda: self.ask(f"/v1/executions/{order.id}/history"))
         (self.record / "histories" / f"{order.id}.before.json").write_text(json.dumps(history))
 
+    def shards(self) -> dict[int, dict[str, Any]]:
+        """Each shard as the node that leads it sees it: its node, and how many entries it has applied."""
+        led = {}
+        for name in self._alive():
+            for shard in (self.ask("/v1/health", name) or {"shards": []})["shards"]:
+                if shard["role"] == "leader":
+                    led[shard["id"]] = {"node": name, "applied": shard["applied"]}
+        return led
+
+    def keep_shard(self, order: Order, moment: str, shard: int, node: str) -> None:
+        """Who leads the shard of an order at a moment, for the record."""
+        line = {"at_ms": now_ms(), "order": order.id, "moment": moment, "shard": shard, "node": node}
+        with open(self.record / "shards.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
     def noted(self, event: str, order: Order, step: str) -> list[dict[str, Any]]:
         """What the ledger says of a step."""
         about = {"event": event, "order": order.id, "step": step}
         whole = [line for line in self.ledger.read_text().splitlines(keepends=True) if line.endswith("\n")]
         lines = [json.loads(line) for line in whole]
         return [line for line in lines if about.items() <= line.items()]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on which nobody listens."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
 
 
 # ---- what is printed
@@ -368,7 +442,7 @@ def the_node_is_killed(stage: Stage, drawn: Plan) -> None:
     stage.go_on()
     time.sleep(drawn.node_away_s)
     back_ms = now_ms()
-    stage.start_node()
+    stage.start_node("node")
     say("$ orbit dev --data-dir … &   # the same data")
     events = stage.end_of(order)
     say(f"$ orbit history {order.id}   # the main lines")
@@ -376,18 +450,70 @@ def the_node_is_killed(stage: Stage, drawn: Plan) -> None:
     show(events, wanted, {killed_ms: "the node is killed", back_ms: "the node is started again"})
 
 
+def the_leader_is_killed(stage: Stage, drawn: Plan) -> None:
+    """Story 4 with several nodes: the order goes on at another node, while the one that led it is away."""
+    order, step = drawn.node_killed, drawn.node_kill_place.split()[0]
+    title(4, f"The node that leads {order.id} is killed while {step} is under way")
+    stage.stall(drawn.node_kill_place)
+    before = stage.shards()
+    stage.begin(order)
+    stage.wait_until_stalled(order, step)
+    shard, leader = shard_of_the_only_order(before, stage.shards())
+    stage.keep_shard(order, "before", shard, leader)
+    stage.keep_history_so_far(order)
+    say(f"Its execution belongs to shard {shard}, which {leader} leads.")
+    time.sleep(drawn.node_kill_after_s)
+    pid = stage.kill(leader)
+    killed_ms = now_ms()
+    say(f"$ kill -9 {pid}   # {leader}; it stays away until the order is completed")
+    stage.go_on()
+    other = wait_for("another leader", lambda: stage.shards().get(shard))["node"]
+    led_ms = now_ms()
+    stage.keep_shard(order, "after", shard, other)
+    events = stage.end_of(order)
+    say(f"$ orbit history {order.id}   # asked of another node; the main lines")
+    wanted = by_type("StepFanOut", "StepDispatched", "StepAttemptUncertain", "StepSucceeded", "WorkflowCompleted")
+    show(events, wanted, {killed_ms: f"{leader} is killed", led_ms: f"{other} is seen to lead shard {shard}"})
+    stage.start_node(leader)
+    say(f"$ orbit server --data-dir …/{leader} &   # the same data")
+
+    def whole() -> bool | None:
+        """Its own replicas have applied all that the leaders have."""
+        shards = (stage.ask("/v1/health", leader) or {"shards": []})["shards"]
+        mine = {one["id"]: one["applied"] for one in shards}
+        return all(mine.get(number, 0) >= led["applied"] for number, led in stage.shards().items()) or None
+
+    wait_for(f"{leader} to catch up", whole)
+    say(f"{leader} has caught up: it holds all that happened without it.")
+
+
+def shard_of_the_only_order(before: dict[int, dict[str, Any]], now: dict[int, dict[str, Any]]) -> tuple[int, str]:
+    """Only one order is under way, so its shard is the one whose log grew most; and who leads it."""
+    grown = {number: led["applied"] - before.get(number, led)["applied"] for number, led in now.items()}
+    shard = max(grown, key=lambda number: grown[number])
+    if grown[shard] == 0:
+        raise Failed("no shard has applied anything of the order")
+    return shard, now[shard]["node"]
+
+
 def play(stage: Stage, drawn: Plan) -> None:
     """All of it."""
-    say("$ orbit dev --data-dir … &")
-    stage.start_node()
+    if len(stage.nodes) == 1:
+        say("$ orbit dev --data-dir … &")
+    for name in stage.nodes if len(stage.nodes) > 1 else []:
+        say(f"$ orbit server --node-name {name} --data-dir …/{name} --cluster-seeds … &")
+    stage.start_nodes()
     say("$ python3 examples/order-fulfilment/worker.py … &")
     stage.start_worker()
     stage.run("deploy", EXAMPLE / "order-fulfilment.yaml")
     orders_succeed_and_one_is_refused(stage, drawn)
     the_worker_is_killed(stage, drawn)
-    the_node_is_killed(stage, drawn)
+    if len(stage.nodes) == 1:
+        the_node_is_killed(stage, drawn)
+    else:
+        the_leader_is_killed(stage, drawn)
     stage.stop("worker")
-    stage.stop("node")
+    stage.stop(*stage.nodes)
 
 
 def main() -> None:
@@ -396,15 +522,18 @@ def main() -> None:
     parser.add_argument("--orbit", type=Path, required=True)
     parser.add_argument("--record", type=Path, required=True, help="folder for the record; an older record is replaced")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=1, choices=[1, 3, 5])
+    parser.add_argument("--pace", type=float, default=PACE_S, help="seconds that a task takes")
     options = parser.parse_args()
     drawn = plan(options.seed)
     if (options.record / "stories.json").exists():
         shutil.rmtree(options.record)
     os.environ["no_proxy"] = "127.0.0.1"
     data = Path(tempfile.mkdtemp(prefix="orbit-demo-"))
-    stage = Stage(options.orbit, options.record, data)
+    stage = Stage(options.orbit, options.record, data, options.nodes, options.pace)
     stories = {
         "seed": options.seed,
+        "nodes": options.nodes,
         "succeeded": [order.id for order in drawn.first if order.id != drawn.refused],
         "refused": drawn.refused,
         "worker_killed": drawn.worker_killed.id,
@@ -414,15 +543,15 @@ def main() -> None:
     try:
         play(stage, drawn)
     except (Failed, subprocess.TimeoutExpired) as failure:
-        give_up(str(failure), options.record, data)
+        give_up(str(failure), [*stage.nodes, "worker"], options.record, data)
     finally:
         stage.close()
     shutil.rmtree(data)
 
 
-def give_up(why: str, record: Path, data: Path) -> NoReturn:
+def give_up(why: str, processes: list[str], record: Path, data: Path) -> NoReturn:
     """Says what went wrong and where to look."""
-    for who in ("node", "worker"):
+    for who in processes:
         log = record / f"{who}.log"
         if log.exists():
             lines = log.read_text(errors="replace").splitlines()[-15:]

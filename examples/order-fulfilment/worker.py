@@ -5,6 +5,7 @@
 
 import argparse
 import asyncio
+import itertools
 import json
 import logging
 from collections.abc import Callable
@@ -83,7 +84,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="the worker of order-fulfilment")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--address", nargs="+", help="host:port of the gRPC side of one or more nodes")
-    where.add_argument("--addresses-file", type=Path, help="addresses.json of a node, read before each connection")
+    where.add_argument(
+        "--addresses-file", type=Path, nargs="+", help="addresses.json of one or more nodes, read before each connection"
+    )
     parser.add_argument("--ledger", type=Path, required=True, help="file in which the outside world notes what it did")
     parser.add_argument("--id", default="shop-1", help="who this worker is, over its restarts")
     parser.add_argument("--session-file", type=Path, help="where the session is kept over restarts")
@@ -92,8 +95,10 @@ def main() -> None:
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
+    next_file = itertools.cycle(options.addresses_file or [])
+
     def from_file() -> str:
-        return json.loads(options.addresses_file.read_text())["grpc"]
+        return json.loads(next(next_file).read_text())["grpc"]
 
     worker = Worker(
         in_turn(options.address) if options.address else from_file,

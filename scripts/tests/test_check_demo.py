@@ -28,11 +28,16 @@ class Scene:
         self.before: dict[str, list[Event]] = {}
         self.ledger: list[dict[str, Any]] = []
         self.processes: list[dict[str, Any]] = []
+        self.shards: list[dict[str, Any]] = []
         self.worker = WORKER
 
     def process(self, who: str, event: str, pid: int, exit: int | None = None) -> None:
         self.now_ms += 10
         self.processes.append({"at_ms": self.now_ms, "who": who, "event": event, "pid": pid, "exit": exit})
+
+    def led(self, moment: str, node: str) -> None:
+        self.now_ms += 10
+        self.shards.append({"at_ms": self.now_ms, "order": "restart", "moment": moment, "shard": 3, "node": node})
 
     def event(self, order: str, kind: str, **fields: Any) -> None:
         self.now_ms += 10
@@ -74,7 +79,35 @@ class Scene:
 
 
 def good() -> Scene:
-    """A record with all four stories."""
+    """A record with all four stories, of one node."""
+    scene = three_stories()
+    scene.opening("restart")
+    scene.hand_over("restart", "charge")
+    scene.before["restart"] = copy.deepcopy(scene.histories["restart"])
+    scene.process("node", "ended", NODE, -9)
+    scene.process("node", "started", NODE_AGAIN)
+    scene.done("restart", "charge", "payments.charge")
+    scene.happy_end("restart")
+    return scene
+
+
+def good_cluster() -> Scene:
+    """A record with all four stories, of several nodes."""
+    scene = three_stories()
+    scene.opening("restart")
+    scene.hand_over("restart", "charge")
+    scene.before["restart"] = copy.deepcopy(scene.histories["restart"])
+    scene.led("before", "orbit-2")
+    scene.process("orbit-2", "ended", NODE, -9)
+    scene.led("after", "orbit-3")
+    scene.done("restart", "charge", "payments.charge")
+    scene.happy_end("restart")
+    scene.process("orbit-2", "started", NODE_AGAIN)
+    return scene
+
+
+def three_stories() -> Scene:
+    """A record without the story of the node."""
     scene = Scene()
     scene.process("node", "started", NODE)
     scene.process("worker", "started", WORKER)
@@ -110,14 +143,6 @@ def good() -> Scene:
     scene.hand_over("again", "charge", redelivery=True)
     scene.done("again", "charge", "payments.charge")
     scene.happy_end("again")
-
-    scene.opening("restart")
-    scene.hand_over("restart", "charge")
-    scene.before["restart"] = copy.deepcopy(scene.histories["restart"])
-    scene.process("node", "ended", NODE, -9)
-    scene.process("node", "started", NODE_AGAIN)
-    scene.done("restart", "charge", "payments.charge")
-    scene.happy_end("restart")
     return scene
 
 
@@ -127,7 +152,7 @@ def faults(scene: Scene, folder: Path, **stories: Any) -> list[str]:
         for order, events in histories.items():
             text = json.dumps({"execution_id": order, "run": 1, "events": events})
             (folder / "histories" / f"{order}{suffix}.json").write_text(text)
-    for name, lines in (("ledger", scene.ledger), ("processes", scene.processes)):
+    for name, lines in (("ledger", scene.ledger), ("processes", scene.processes), ("shards", scene.shards)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     told = {"succeeded": ["fine"], "refused": "refused", "worker_killed": "again", "node_killed": "restart", **stories}
     (folder / "stories.json").write_text(json.dumps(told))
@@ -136,6 +161,10 @@ def faults(scene: Scene, folder: Path, **stories: Any) -> list[str]:
 
 def test_a_good_record_passes(tmp_path: Path):
     assert faults(good(), tmp_path) == []
+
+
+def test_a_good_record_of_several_nodes_passes(tmp_path: Path):
+    assert faults(good_cluster(), tmp_path, nodes=3) == []
 
 
 # ---- ways to doctor a record
@@ -377,6 +406,63 @@ def test_what_is_missing_or_forged_is_found(story: str, forge: Callable[[Scene],
     forge(scene)
     found = faults(scene, tmp_path)
     assert found and {fault.partition(":")[0] for fault in found} == {story}, found
+
+
+def leader_not_killed(scene: Scene) -> None:
+    lines(scene, who="orbit-2", event="ended")[0]["exit"] = 0
+
+
+def another_node_killed(scene: Scene) -> None:
+    lines(scene, who="orbit-2", event="ended")[0]["who"] = "orbit-1"
+
+
+def the_same_leads_on(scene: Scene) -> None:
+    scene.shards[1]["node"] = "orbit-2"
+
+
+def another_shard(scene: Scene) -> None:
+    scene.shards[1]["shard"] = 4
+
+
+def nobody_looked_who_leads(scene: Scene) -> None:
+    scene.shards.pop()
+
+
+def looked_too_late(scene: Scene) -> None:
+    scene.shards[0]["at_ms"] = scene.shards[1]["at_ms"]
+
+
+def leader_not_started_again(scene: Scene) -> None:
+    strike(scene, who="orbit-2", pid=NODE_AGAIN)
+
+
+def waited_for_the_leader(scene: Scene) -> None:
+    last = scene.histories["restart"][-1]["timestamp_ms"]
+    lines(scene, who="orbit-2", pid=NODE_AGAIN)[0]["at_ms"] = last
+
+
+LEADER_FORGERIES: list[Callable[[Scene], None]] = [
+    leader_not_killed,
+    another_node_killed,
+    the_same_leads_on,
+    another_shard,
+    nobody_looked_who_leads,
+    looked_too_late,
+    leader_not_started_again,
+    waited_for_the_leader,
+    history_rewritten,
+    over_before_the_kill,
+    nothing_before_the_kill,
+    not_completed_after_the_restart,
+]
+
+
+@pytest.mark.parametrize("forge", LEADER_FORGERIES)
+def test_a_leader_that_was_not_replaced_is_found(forge: Callable[[Scene], None], tmp_path: Path):
+    scene = good_cluster()
+    forge(scene)
+    found = faults(scene, tmp_path, nodes=3)
+    assert found and {fault.partition(":")[0] for fault in found} == {"a killed leader"}, found
 
 
 @pytest.mark.parametrize(

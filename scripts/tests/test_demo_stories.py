@@ -1,6 +1,7 @@
 """What a seed decides."""
 
 import demo_stories
+import pytest
 
 
 def test_the_same_seed_draws_the_same_plan_and_another_seed_another():
@@ -24,3 +25,11 @@ def test_every_seed_draws_a_plan_that_can_be_played():
         refused.add([order.id for order in drawn.first].index(drawn.refused))
     assert len(places) == 2 * 4 * 2, "both are killed at every step, before and after its effect"
     assert refused == {0, 1, 2}
+
+
+def test_the_shard_of_the_only_order_is_the_one_that_grew_most():
+    before = {1: {"node": "orbit-1", "applied": 5}, 2: {"node": "orbit-2", "applied": 5}}
+    now = {1: {"node": "orbit-1", "applied": 6}, 2: {"node": "orbit-3", "applied": 9}}
+    assert demo_stories.shard_of_the_only_order(before, now) == (2, "orbit-3")
+    with pytest.raises(demo_stories.Failed):
+        demo_stories.shard_of_the_only_order(before, before)

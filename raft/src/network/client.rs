@@ -355,7 +355,11 @@ impl<RT: Runtime, T: Transport, D: StateDisk> RaftNetworkV2<Types<RT>> for Clien
         cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         option: RPCOption,
     ) -> Result<SnapshotResponse<Types<RT>>, StreamingError<Types<RT>>> {
-        let unreachable = |e: &dyn std::error::Error| StreamingError::Unreachable(Unreachable::from_string(e));
+        let (group, target) = (self.group, self.target);
+        let unreachable = |error: &dyn std::error::Error| {
+            tracing::warn!(%group, %target, %error, "a snapshot is not sent; it is tried again");
+            StreamingError::Unreachable(Unreachable::from_string(error))
+        };
         let (applied, body) = snapshot.snapshot.into_body(self.group).await.map_err(|e| unreachable(&e))?;
         // A second for every MiB, on top of what installing may take.
         let timeout = option.soft_ttl() + Duration::from_secs(body.len_bytes() >> 20);

@@ -207,7 +207,10 @@ impl<E: Environment> PeerServer<E> {
     pub async fn snapshot(&self, mut chunks: BoxStream<'static, Result<SnapshotChunk, Error>>) -> SnapshotReply {
         let outcome = match self.take_snapshot(&mut chunks).await {
             Ok(vote) => snapshot_reply::Outcome::Vote(vote),
-            Err(error) => snapshot_reply::Outcome::Refused(error.to_string()),
+            Err(error) => {
+                tracing::warn!(%error, "a snapshot is not installed");
+                snapshot_reply::Outcome::Refused(error.to_string())
+            }
         };
         SnapshotReply { outcome: Some(outcome) }
     }
@@ -226,6 +229,7 @@ impl<E: Environment> PeerServer<E> {
         if header.format != E::StateDisk::IMAGE_FORMAT || header.cluster != self.hello.cluster {
             return Err(Error::Refused(format!("this node does not take snapshots of format {}", header.format)));
         }
+        tracing::info!(group = header.group, bytes = header.body_bytes, "a snapshot begins to arrive");
         let refused = |e: &dyn std::fmt::Display| Error::Refused(e.to_string());
         let mut image = self.with_open(|open| open.state.receive().map_err(|e| refused(&e)))?;
         let mut left = header.body_bytes;
@@ -246,6 +250,7 @@ impl<E: Environment> PeerServer<E> {
         let meta = machine_meta(&applied).map_err(|e| refused(&e))?;
         let snapshot = Snapshot { meta, snapshot: SnapshotData::received(applied, body) };
         let response = port.install_full_snapshot(vote, snapshot).await.map_err(|e| refused(&e))?;
+        tracing::info!(group = header.group, bytes = header.body_bytes, "a snapshot is installed");
         Ok(vote_out(&response.vote))
     }
 }
