@@ -3,8 +3,8 @@
 //! `FAILOVER_ROUNDS` (5) kills with dice from `FAILOVER_SEED` (1), while `FAILOVER_OPEN` (200) executions sleep over
 //! them all, and `FAILOVER_CROWD` (0) more, too many to look at each, which `orbit bench` starts. Each cycle of three
 //! kills hits each node, in a new order. From a kill to the first step of each shard that the node led is measured by
-//! the times in the histories: all come from one machine. They are printed and kept; nothing is asserted about them, for
-//! the machine has other work.
+//! the times in the histories: all come from one machine. They are printed and kept; nothing is asserted about them,
+//! for the machine has other work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
