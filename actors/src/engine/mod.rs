@@ -50,18 +50,16 @@ use crate::check;
 use crate::condition::{Condition, Conditions};
 use crate::definitions::Definitions;
 pub use crate::desk::Connection;
-use crate::desk::{Desk, DeskSettings};
+use crate::desk::Desk;
 use crate::error::{Code, Error, Result};
 use crate::failure::{going_away, of_storage};
 use crate::format::Formats;
 use crate::found;
 use crate::remote::Cluster;
 use crate::remote::cluster::Seen;
-use crate::shard::{Context, ContextLimits, shard_of};
+use crate::shard::{Context, shard_of};
 use crate::supervisor::{Shard, Supervisor};
 
-/// Tasks that wait, per queue and shard, are kept in memory up to this many.
-const WINDOW_MAX: usize = 1_000;
 /// How often the desk looks at its time-outs at least.
 const TICK: Duration = Duration::from_millis(200);
 /// The longest id of an execution.
@@ -138,24 +136,15 @@ impl<E: Environment> Engine<E> {
         let clocks = node.peer_clocks();
         let formats = Formats::new();
         let founded = found::open(&node, &settings, &formats, create).await?;
-        let desk = Desk::new(DeskSettings {
-            heartbeat_interval: settings.heartbeat_interval,
-            session_timeout: settings.session_timeout,
-            receipt_timeout: settings.receipt_timeout,
-            window_max: WINDOW_MAX,
-        });
+        let desk = Desk::new(settings.of_desk());
         let crew = Crew::new(cluster.clone(), desk.clone(), founded.meta.clone());
         let definitions = Definitions::new(founded.meta, cluster.clone());
         // The number of shards is a u16.
         let count = founded.shards.len() as u16;
         let shard = |(number, group): (usize, orbit_raft::Group<E>)| {
             let (number, desk, definitions) = ((number as u16, count), desk.clone(), definitions.clone());
-            let limits = ContextLimits {
-                retention_ms: millis(settings.retention),
-                output_bytes_max: settings.output_bytes_max,
-                places: settings.in_flight_max,
-            };
-            let context = Context::new(number, group, desk, definitions, Arc::clone(&crew), settings.dice, limits);
+            let (crew, limits) = (Arc::clone(&crew), settings.of_context());
+            let context = Context::new(number, group, desk, definitions, crew, settings.dice, limits);
             Arc::new(Shard {
                 context: Arc::new(context),
                 actor: watch::Sender::new(None),

@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use orbit_raft::{Knows, PeerAddress};
 
+use crate::desk::DeskSettings;
 use crate::disk::{DiskLimits, DiskProbe};
 use crate::format;
-use crate::shard::Dice;
+use crate::shard::{ContextLimits, Dice};
+
+/// Tasks that wait, per queue and shard, are kept in memory up to this many.
+const WINDOW_MAX: usize = 1_000;
 
 /// How an engine is tuned.
 #[derive(Clone, Debug)]
@@ -77,3 +81,22 @@ impl Default for Settings {
 
 /// How long what is over is kept, if nothing is set: 30 days.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+impl Settings {
+    pub(super) fn of_desk(&self) -> DeskSettings {
+        DeskSettings {
+            heartbeat_interval: self.heartbeat_interval,
+            session_timeout: self.session_timeout,
+            receipt_timeout: self.receipt_timeout,
+            window_max: WINDOW_MAX,
+        }
+    }
+
+    pub(super) fn of_context(&self) -> ContextLimits {
+        ContextLimits {
+            retention_ms: u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX),
+            output_bytes_max: self.output_bytes_max,
+            places: self.in_flight_max,
+        }
+    }
+}

@@ -8,7 +8,7 @@
 //!
 //! - [`caller`]: who asks, and whether he may;
 //! - [`service`]: every operation once, typed: checked, cut to its limits, handed to the engine;
-//! - [`batch`]: the same for actions on many executions;
+//! - [`batch`], [`cluster`]: the same for actions on many executions, and for the nodes;
 //! - `audit`: who changed what, in the log;
 //! - [`status`]: what a code is in HTTP and in gRPC;
 //! - [`guard`]: requests that a web page made a browser send;
@@ -19,6 +19,7 @@
 mod audit;
 pub mod batch;
 pub mod caller;
+pub mod cluster;
 pub mod counters;
 pub mod grpc;
 pub mod guard;

@@ -8,8 +8,8 @@ use serde::Serialize;
 use workflow::value::Payload;
 
 use crate::gateway::batch::Fields;
+use crate::gateway::cluster::ClusterState;
 use crate::gateway::http::status_filter;
-use crate::gateway::service::ClusterState;
 
 /// JSON out of a message; nothing is `default`.
 pub(super) fn payload(field: &str, bytes: &Bytes, default: &str) -> Result<Payload> {

@@ -22,7 +22,7 @@ use super::convert;
 use super::error::status;
 use super::worker::CALLER;
 use crate::gateway::Service;
-use crate::gateway::service::intent;
+use crate::gateway::cluster::intent;
 
 /// Answers clients.
 pub(super) struct Clients<E: Environment>(pub(super) Service<E>);

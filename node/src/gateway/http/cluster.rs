@@ -14,7 +14,7 @@ use super::operation::CALLER;
 use super::query::Nothing;
 use super::route::Operation;
 use crate::gateway::Service;
-use crate::gateway::service::intent;
+use crate::gateway::cluster::intent;
 use crate::server::founded;
 
 #[derive(Deserialize)]
