@@ -101,10 +101,14 @@ impl Cluster {
         self.client.call(&at, request).await
     }
 
-    /// Starts an execution at a node, by one call that comes through.
+    /// Starts an execution at a node, by a call that is not refused: repeated only if nobody knows what became of it, as
+    /// clients do.
     async fn begin(&mut self, node: usize, workflow: &str, id: &str, input: &Value) {
-        let outcome = self.call(node, &Request::start(workflow, id, input)).await;
-        assert!(matches!(&outcome, Outcome::Answered { status: 201, .. }), "{id} at node {}: {outcome:?}", node + 1);
+        let mut outcome = self.call(node, &Request::start(workflow, id, input)).await;
+        while let Outcome::Unknown(_) = outcome {
+            outcome = self.call(node, &Request::start(workflow, id, input)).await;
+        }
+        assert!(matches!(&outcome, Outcome::Answered { status: 200 | 201, .. }), "{id} at {}: {outcome:?}", node + 1);
     }
 
     async fn ends(&mut self, node: usize, id: &str) {

@@ -131,10 +131,11 @@ impl Alive {
         Some(id)
     }
 
-    /// Stops all.
-    pub(crate) fn stop_all(&mut self) {
+    /// Another node leads from now on: all come to their end.
+    pub(crate) fn resign(&mut self) {
         for awake in std::mem::take(self).awake.into_values() {
-            awake.actor.stop(None);
+            // One that has ended has nothing to tell.
+            let _ = awake.actor.cast(Msg::Resign);
         }
     }
 }
