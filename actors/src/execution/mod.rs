@@ -20,7 +20,6 @@ use workflow::command::Cancel;
 use workflow::state::RunStatus;
 
 use crate::error::{Code, Error};
-use crate::failure::not_led;
 use crate::shard::{Context, ShardMsg};
 
 pub(crate) mod ask;
@@ -55,8 +54,6 @@ pub(crate) enum Msg {
     Committed(Result<Applied, ProposeError>),
     /// Details of heartbeats have waited long enough.
     Flush,
-    /// Its shard is led elsewhere: it decides nothing more, tells what became of the commit that is under way, and ends.
-    Resign,
 }
 
 /// The actor.
@@ -98,8 +95,6 @@ pub(crate) struct Life<E: Environment> {
     flush: Flush,
     /// It waits until the shard takes writes.
     held_back: bool,
-    /// Another node leads its shard.
-    resigned: bool,
 }
 
 /// Whether details of heartbeats wait to be written.
@@ -130,19 +125,11 @@ impl<E: Environment> Actor for ExecutionActor<E> {
             without_a_pause: 0,
             flush: Flush::No,
             held_back: false,
-            resigned: false,
         })
     }
 
     async fn handle(&self, myself: ActorRef<Msg>, msg: Msg, life: &mut Life<E>) -> Result<(), ActorProcessingErr> {
-        if life.resigned || matches!(msg, Msg::Resign) {
-            if life.resign(msg) {
-                myself.stop(None);
-            }
-            return Ok(());
-        }
         match msg {
-            Msg::Resign => {}
             Msg::Ask(ask) => life.waiting.push_back(ask),
             Msg::Committed(outcome) => life.committed(outcome),
             Msg::Flush if life.context.is_read_only() => drop(myself.send_after(FLUSH, || Msg::Flush)),
@@ -273,24 +260,6 @@ impl<E: Environment> Life<E> {
             None => self.finish(turn, None),
             Some(error) => self.throw_away(turn, &error),
         }
-    }
-
-    /// Of what was asked and not decided nothing was done, and who asked hears so, not that nobody knows. A commit under
-    /// way has an outcome as well; what follows from it is the next leader's, who finds it in what is stored. Whether
-    /// that is all.
-    fn resign(&mut self, msg: Msg) -> bool {
-        self.resigned = true;
-        match msg {
-            Msg::Ask(ask) => ask.what.refuse(not_led()),
-            Msg::Committed(outcome) => {
-                let failed = crate::failure::of_commit(&self.id, outcome);
-                let answers = self.under_way.take().map(|turn| turn.answers).unwrap_or_default();
-                answers.into_iter().for_each(|answer| answer(failed.as_ref()));
-            }
-            Msg::Flush | Msg::Resign => {}
-        }
-        self.waiting.drain(..).for_each(|ask| ask.what.refuse(not_led()));
-        self.under_way.is_none()
     }
 
     /// Forgets what was decided and not committed, and everything that it led to.

@@ -131,11 +131,10 @@ impl Alive {
         Some(id)
     }
 
-    /// Another node leads from now on: all come to their end.
-    pub(crate) fn resign(&mut self) {
+    /// Stops all.
+    pub(crate) fn stop_all(&mut self) {
         for awake in std::mem::take(self).awake.into_values() {
-            // One that has ended has nothing to tell.
-            let _ = awake.actor.cast(Msg::Resign);
+            awake.actor.stop(None);
         }
     }
 }

@@ -247,7 +247,7 @@ impl<E: Environment> ShardState<E> {
     fn resign(&mut self) {
         self.leads.send_replace(false);
         let Some(mut leading) = self.leading.take() else { return };
-        leading.alive.resign();
+        leading.alive.stop_all();
         self.context.desk.resign(self.context.shard);
         self.context.silence.clear();
         self.context.broken.clear();
