@@ -101,8 +101,8 @@ impl Cluster {
         self.client.call(&at, request).await
     }
 
-    /// Starts an execution at a node, by a call that is not refused: repeated only if nobody knows what became of it, as
-    /// clients do.
+    /// Starts an execution at a node, by a call that is not refused: repeated only if nobody knows what became of it,
+    /// as clients do.
     async fn begin(&mut self, node: usize, workflow: &str, id: &str, input: &Value) {
         let mut outcome = self.call(node, &Request::start(workflow, id, input)).await;
         while let Outcome::Unknown(_) = outcome {
